@@ -67,9 +67,12 @@ size_t glyd_linear_lookup_bytes(const glyd_matrix *m)
     return 0;
 }
 
-void glyd_linear_weight_init(glyd_linear_weight *w, const glyd_matrix *m, void *lookup)
+glyd_status glyd_linear_weight_init(glyd_linear_weight *w, const glyd_matrix *m, void *lookup,
+                                    glyd_error *err)
 {
+    (void)err;
     *w = (glyd_linear_weight){.matrix = *m, .lookup = lookup};
+    return GLYD_OK;
 }
 
 size_t glyd_linear_scratch_bytes(int64_t cols, int64_t n_tokens, int n_threads)

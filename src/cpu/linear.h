@@ -33,8 +33,10 @@ typedef struct glyd_linear_weight {
 size_t glyd_linear_lookup_bytes(const glyd_matrix *m);
 
 /* Fill *w from a matrix that has passed glyd_check. `lookup` is aligned to 64 bytes and lives as
- * long as the weight; NULL is allowed where glyd_linear_lookup_bytes says 0. */
-void glyd_linear_weight_init(glyd_linear_weight *w, const glyd_matrix *m, void *lookup);
+ * long as the weight; NULL is allowed where glyd_linear_lookup_bytes says 0.
+ * Errors: E_CORRUPT (the matrix never passed glyd_check). */
+GLYD_MUST_CHECK glyd_status glyd_linear_weight_init(glyd_linear_weight *w, const glyd_matrix *m,
+                                                    void *lookup, glyd_error *err);
 
 /* One matrix of a product and where its results go. */
 typedef struct glyd_linear_part {
