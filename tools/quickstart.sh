@@ -5,6 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 folder=model/SmolLM2-135M-Instruct
 glyd=build/release/glyd
+question="What is the capital of France?"
 
 echo "== 1. packages and build"
 tools/deps.sh
@@ -20,14 +21,13 @@ $glyd pack $folder $folder-glyd
 $glyd verify $folder-glyd
 
 echo "== 4. the same logits, bit for bit"
-bf16=$($glyd hash $folder)
-packed=$($glyd hash $folder-glyd)
+bf16=$($glyd run $folder --prompt "$question" --logits-hash)
+packed=$($glyd run $folder-glyd --prompt "$question" --logits-hash)
 echo "bf16    $bf16"
 echo "packed  $packed"
 [ "$bf16" = "$packed" ] || { echo "the logits differ" >&2 && exit 1; }
 
 echo "== 5. an answer from the packed weights"
-question="What is the capital of France?"
 echo "> $question"
 $glyd run $folder-glyd --prompt "$question" --temperature 0 --max-tokens 60
 
