@@ -36,6 +36,9 @@ typedef enum glyd_role {
     GLYD_ROLES,
 } glyd_role;
 
+/* A role's name as manifests write it, such as "attn_q". NULL if unknown. */
+const char *glyd_role_name(glyd_role role);
+
 typedef enum glyd_rope_kind {
     GLYD_ROPE_DEFAULT, /* inverse frequencies theta^(-2i / head_dim) */
     GLYD_ROPE_LINEAR,  /* positions divided by factor */
