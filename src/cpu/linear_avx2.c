@@ -149,9 +149,9 @@ INLINE __m256i place_base(uint8_t base)
 /* One row pair passes over a block for eight of each chunk's row pairs: ask for an eighth. */
 INLINE void prefetch_part(const uint8_t *sm, const uint8_t *codes, int g)
 {
-    _mm_prefetch((const char *)sm + CHUNK_BLOCKS * SM_BYTES + 2 * g * LINE, _MM_HINT_T0);
-    _mm_prefetch((const char *)sm + CHUNK_BLOCKS * SM_BYTES + (2 * g + 1) * LINE, _MM_HINT_T0);
-    _mm_prefetch((const char *)codes + CHUNK_BLOCKS * CODE_BYTES + g * LINE, _MM_HINT_T0);
+    _mm_prefetch((const char *)sm + CHUNK_BLOCKS * SM_BYTES + 2 * g * LINE, _MM_HINT_T1);
+    _mm_prefetch((const char *)sm + CHUNK_BLOCKS * SM_BYTES + (2 * g + 1) * LINE, _MM_HINT_T1);
+    _mm_prefetch((const char *)codes + CHUNK_BLOCKS * CODE_BYTES + g * LINE, _MM_HINT_T1);
 }
 
 /* Rows g and g + 8 over at most CHUNK_BLOCKS blocks. */
@@ -260,13 +260,14 @@ INLINE void multiply_bf16_rows(const bf16_run *run, int row, const float *x, int
         high[r] = _mm256_loadu_ps(slots + (row + r) * SLOTS + WIDTH);
         transpose_floats(&low[r], &high[r]);
     }
+    const uint8_t *next = run->w + (row + BF16_ROWS) * run->row_bytes;
     int64_t padded = run->blocks * GLYD_BLOCK_COLS, k = 0;
     int64_t whole = run->cols < padded ? run->cols / STEP_COLS * STEP_COLS : padded;
     for (; k < whole; k += STEP_COLS, x += STEP_FLOATS)
 #pragma GCC unroll 4
         for (int r = 0; r < BF16_ROWS; r++) {
             const uint8_t *from = w[r] + 2 * k;
-            _mm_prefetch((const char *)from + PREFETCH_BYTES / 2, _MM_HINT_T0);
+            _mm_prefetch((const char *)next + 2 * BF16_ROWS * k + r * LINE, _MM_HINT_T1);
             pairs some = {load_256(from), load_256(from + 32)};
             add_products(some, x, x_group, &low[r], &high[r]);
         }
