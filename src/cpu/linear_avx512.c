@@ -14,7 +14,7 @@ enum {
     ROWS_AT_ONCE = 4,
     SM_BYTES = GLYD_BLOCK_SM_WORDS * 4,
     CODE_BYTES = GLYD_BLOCK_CODE_WORDS * 4,
-    SELECT = 0xca, /* vpternlog: a ? b : c */
+    SELECT = 0xd8, /* vpternlog: c ? b : a */
     LINE = 64,
 };
 
@@ -75,7 +75,7 @@ INLINE __m512i merge(__m512i sm, __m512i codes, __m512i base)
 {
     __m512i code = _mm512_and_si512(codes, _mm512_set1_epi32(0x07800780));
     __m512i exponent = _mm512_add_epi32(code, base);
-    return _mm512_ternarylogic_epi32(_mm512_set1_epi32((int)GLYD_SM_MASK), sm, exponent, SELECT);
+    return _mm512_ternarylogic_epi32(exponent, sm, _mm512_set1_epi32((int)GLYD_SM_MASK), SELECT);
 }
 
 INLINE __m512i swap_bytes(__m512i sm)
@@ -104,9 +104,9 @@ static void place_bases(const uint8_t *bases, uint32_t placed[GLYD_TILE_ROWS])
 INLINE void prefetch_block(const uint8_t *sm, const uint8_t *codes)
 {
     for (int i = 0; i < SM_BYTES; i += LINE)
-        _mm_prefetch((const char *)sm + PREFETCH_BYTES + i, _MM_HINT_T0);
+        _mm_prefetch((const char *)sm + PREFETCH_BYTES + i, _MM_HINT_T1);
     for (int i = 0; i < CODE_BYTES; i += LINE)
-        _mm_prefetch((const char *)codes + PREFETCH_BYTES / 2 + i, _MM_HINT_T0);
+        _mm_prefetch((const char *)codes + PREFETCH_BYTES / 2 + i, _MM_HINT_T1);
 }
 
 static void multiply_packed(const packed_run *run, const float *x, int64_t x_group, float *slots)
@@ -189,6 +189,7 @@ INLINE void multiply_bf16_rows(const bf16_run *run, int row, const float *x, flo
         w[r] = run->w + (row + r < run->rows ? row + r : run->rows - 1) * run->row_bytes;
         sum[r] = _mm512_permutexvar_ps(transpose, _mm512_loadu_ps(slots + (row + r) * SLOTS));
     }
+    const uint8_t *next = run->w + (row + ROWS_AT_ONCE) * run->row_bytes;
     int64_t padded = run->blocks * GLYD_BLOCK_COLS;
     int64_t whole = run->cols < padded ? run->cols / STEP_COLS * STEP_COLS : padded;
     for (int64_t k = 0; k < padded; k += STEP_COLS) {
@@ -197,7 +198,7 @@ INLINE void multiply_bf16_rows(const bf16_run *run, int row, const float *x, flo
         for (int r = 0; r < ROWS_AT_ONCE; r++) {
             __m512i pairs =
                 k < whole ? _mm512_loadu_si512(w[r] + 2 * k) : load_bf16(w[r], k, run->cols);
-            _mm_prefetch((const char *)w[r] + 2 * k + PREFETCH_BYTES / 2, _MM_HINT_T0);
+            _mm_prefetch((const char *)next + 2 * ROWS_AT_ONCE * k + r * LINE, _MM_HINT_T1);
             sum[r] = _mm512_fmadd_ps(even_columns(pairs), x_even, sum[r]);
             sum[r] = _mm512_fmadd_ps(odd_columns(pairs), x_odd, sum[r]);
         }
