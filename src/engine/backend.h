@@ -41,7 +41,7 @@ typedef struct glyd_batch {
 } glyd_batch;
 
 /* The sizes that a backend plans its memory for. */
-typedef struct glyd_shape {
+typedef struct glyd_sizes {
     int n_layers, hidden, n_heads, n_kv_heads, head_dim, ffn, vocab;
     int window; /* positions a token attends to, itself included; 0: all before it */
     int context;
@@ -50,7 +50,7 @@ typedef struct glyd_shape {
     int n_pages;   /* of the KV pool */
     int n_threads;
     bool pin;
-} glyd_shape;
+} glyd_sizes;
 
 /* One of several products with the same x. */
 typedef struct glyd_product {
@@ -63,10 +63,10 @@ typedef struct glyd_backend {
     const char *name;
     int page_tokens; /* positions of a page */
     /* Bytes of the KV pool and of everything else but weights. Pure: nothing is opened. */
-    size_t (*kv_bytes)(const glyd_shape *shape);
-    size_t (*scratch_bytes)(const glyd_shape *shape);
+    size_t (*kv_bytes)(const glyd_sizes *sizes);
+    size_t (*scratch_bytes)(const glyd_sizes *sizes);
 
-    glyd_status (*open)(const glyd_shape *shape, void **ctx, glyd_error *err);
+    glyd_status (*open)(const glyd_sizes *sizes, void **ctx, glyd_error *err);
     void (*close)(void *ctx);
     const char *(*describe)(void *ctx); /* "cpu (avx512)" */
 

@@ -49,7 +49,7 @@ typedef struct block {
 } block;
 
 typedef struct cpu {
-    glyd_shape shape;
+    glyd_sizes sizes;
     glyd_pool *pool;
     const glyd_ops *ops;
     block *blocks;
@@ -95,13 +95,13 @@ static glyd_status no_memory(size_t bytes, const char *what, glyd_error *err)
 
 /* --- sizes --- */
 
-static size_t kv_page_bytes(const glyd_shape *s)
+static size_t kv_page_bytes(const glyd_sizes *s)
 {
     return times(times((size_t)s->n_kv_heads, (size_t)glyd_kv_head_floats(s->head_dim)),
                  sizeof(float));
 }
 
-static size_t kv_bytes(const glyd_shape *s)
+static size_t kv_bytes(const glyd_sizes *s)
 {
     return times(times((size_t)s->n_layers, (size_t)s->n_pages), kv_page_bytes(s));
 }
@@ -111,38 +111,38 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-static size_t linear_scratch_bytes(const glyd_shape *s)
+static size_t linear_scratch_bytes(const glyd_sizes *s)
 {
     int64_t cols = larger(larger(s->hidden, s->ffn), (int64_t)s->n_heads * s->head_dim);
     return glyd_linear_scratch_bytes(cols, larger(s->n_tokens, s->n_outputs), s->n_threads);
 }
 
-static size_t attention_scratch_bytes(const glyd_shape *s)
+static size_t attention_scratch_bytes(const glyd_sizes *s)
 {
     return times((size_t)s->n_threads, (size_t)glyd_attention_scratch(s->context) * sizeof(float));
 }
 
-static size_t logits_bytes(const glyd_shape *s)
+static size_t logits_bytes(const glyd_sizes *s)
 {
     return times(times((size_t)s->n_outputs, (size_t)s->vocab), sizeof(float));
 }
 
-static size_t picked_bytes(const glyd_shape *s)
+static size_t picked_bytes(const glyd_sizes *s)
 {
     return times(times((size_t)s->n_outputs, (size_t)s->hidden), sizeof(float));
 }
 
-static size_t embed_bytes(const glyd_shape *s)
+static size_t embed_bytes(const glyd_sizes *s)
 {
     return times(times((size_t)s->n_threads, (size_t)s->hidden), sizeof(uint16_t));
 }
 
-static size_t parts_bytes(const glyd_shape *s)
+static size_t parts_bytes(const glyd_sizes *s)
 {
     return times((size_t)s->n_tokens, sizeof(glyd_run));
 }
 
-static size_t scratch_bytes(const glyd_shape *s)
+static size_t scratch_bytes(const glyd_sizes *s)
 {
     size_t bytes = plus(linear_scratch_bytes(s), attention_scratch_bytes(s));
     bytes = plus(bytes, plus(logits_bytes(s), picked_bytes(s)));
@@ -164,26 +164,26 @@ static void close_cpu(void *ctx)
     free(c);
 }
 
-static glyd_status open_cpu(const glyd_shape *shape, void **ctx, glyd_error *err)
+static glyd_status open_cpu(const glyd_sizes *sizes, void **ctx, glyd_error *err)
 {
     cpu *c = calloc(1, sizeof *c);
     if (!c)
         return no_memory(sizeof *c, "the CPU backend", err);
     glyd_status status;
-    c->shape = *shape;
+    c->sizes = *sizes;
     c->ops = glyd_ops_of(glyd_cpu_variant());
     snprintf(c->describe, sizeof c->describe, "cpu (%s)", glyd_variant_name(glyd_cpu_variant()));
-    glyd_pool_options options = {.n_threads = shape->n_threads, .pin = shape->pin};
+    glyd_pool_options options = {.n_threads = sizes->n_threads, .pin = sizes->pin};
     GLYD_TRY_DONE(glyd_pool_create(&options, &c->pool, err));
-    c->linear_scratch = allocate(c, linear_scratch_bytes(shape));
-    c->attention_scratch = allocate(c, attention_scratch_bytes(shape));
-    c->logits = allocate(c, logits_bytes(shape));
-    c->picked = allocate(c, picked_bytes(shape));
-    c->embed_scratch = allocate(c, embed_bytes(shape));
-    c->parts = allocate(c, parts_bytes(shape));
+    c->linear_scratch = allocate(c, linear_scratch_bytes(sizes));
+    c->attention_scratch = allocate(c, attention_scratch_bytes(sizes));
+    c->logits = allocate(c, logits_bytes(sizes));
+    c->picked = allocate(c, picked_bytes(sizes));
+    c->embed_scratch = allocate(c, embed_bytes(sizes));
+    c->parts = allocate(c, parts_bytes(sizes));
     if (!c->linear_scratch || !c->attention_scratch || !c->logits || !c->picked ||
         !c->embed_scratch || !c->parts)
-        GLYD_TRY_DONE(no_memory(scratch_bytes(shape), "activations", err));
+        GLYD_TRY_DONE(no_memory(scratch_bytes(sizes), "activations", err));
     *ctx = c;
     return GLYD_OK;
 done:
@@ -259,16 +259,16 @@ static glyd_status rows_create(void *ctx, int n_rows, int64_t n_cols, glyd_rows 
 static glyd_status kv_create(void *ctx, glyd_kv **kv, glyd_error *err)
 {
     cpu *c = ctx;
-    size_t bytes = kv_bytes(&c->shape);
+    size_t bytes = kv_bytes(&c->sizes);
     glyd_kv *k = allocate(c, sizeof *k);
     float *data = allocate(c, bytes); /* not touched: pages never used cost no memory */
     if (!k || !data)
         GLYD_FAIL(err, GLYD_E_NOMEM,
                   "out of memory for the KV cache (%zu bytes): ask for a shorter context", bytes);
     k->data = data;
-    k->head_floats = glyd_kv_head_floats(c->shape.head_dim);
-    k->page_floats = k->head_floats * c->shape.n_kv_heads;
-    k->layer_floats = k->page_floats * c->shape.n_pages;
+    k->head_floats = glyd_kv_head_floats(c->sizes.head_dim);
+    k->page_floats = k->head_floats * c->sizes.n_kv_heads;
+    k->layer_floats = k->page_floats * c->sizes.n_pages;
     *kv = k;
     return GLYD_OK;
 }
@@ -380,7 +380,7 @@ static void rmsnorm(void *ctx, const glyd_rows *x, const glyd_vector *weight, fl
 static void rope_task(void *arg, int64_t task, int worker)
 {
     const rows_job *job = arg;
-    int64_t first, end, n = job->c->shape.head_dim, n_cols = job->x->n_cols;
+    int64_t first, end, n = job->c->sizes.head_dim, n_cols = job->x->n_cols;
     (void)worker;
     task_rows(job, task, &first, &end);
     for (int64_t i = first; i < end; i++)
@@ -435,12 +435,12 @@ static void kv_store_task(void *arg, int64_t task, int worker)
 {
     const kv_job *job = arg;
     const glyd_run *run = &job->c->parts[task];
-    int head_dim = job->c->shape.head_dim;
+    int head_dim = job->c->sizes.head_dim;
     (void)worker;
     for (int i = 0; i < run->n_tokens; i++) {
         int position = run->position + i;
         int page = run->page_table[position / GLYD_KV_PAGE];
-        for (int head = 0; head < job->c->shape.n_kv_heads; head++) {
+        for (int head = 0; head < job->c->sizes.n_kv_heads; head++) {
             int64_t at = (run->first + i) * job->a->n_cols + (int64_t)head * head_dim;
             glyd_kv_store(job->layer + page * job->kv->page_floats + head * job->kv->head_floats,
                           position % GLYD_KV_PAGE, head_dim, job->a->data + at, job->b->data + at);
@@ -459,7 +459,7 @@ static void kv_store(void *ctx, glyd_kv *kv, int layer, const glyd_rows *k, cons
 static void attention_task(void *arg, int64_t task, int worker)
 {
     const kv_job *job = arg;
-    const glyd_shape *s = &job->c->shape;
+    const glyd_sizes *s = &job->c->sizes;
     const glyd_run *run = &job->c->parts[task % job->c->n_parts];
     int64_t head = task / job->c->n_parts;
     int group = s->n_heads / s->n_kv_heads;
@@ -487,7 +487,7 @@ static void attention(void *ctx, const glyd_kv *kv, int layer, const glyd_rows *
 {
     cpu *c = ctx;
     kv_job job = {c, kv, kv->data + layer * kv->layer_floats, q, y, scale};
-    glyd_pool_run(c->pool, (int64_t)c->n_parts * c->shape.n_kv_heads, attention_task, &job);
+    glyd_pool_run(c->pool, (int64_t)c->n_parts * c->sizes.n_kv_heads, attention_task, &job);
 }
 
 static glyd_status logits(void *ctx, const glyd_rows *x, const int32_t *rows, int n,
@@ -495,9 +495,9 @@ static glyd_status logits(void *ctx, const glyd_rows *x, const int32_t *rows, in
                           const float **out, glyd_error *err)
 {
     cpu *c = ctx;
-    int64_t hidden = c->shape.hidden, vocab = c->shape.vocab;
+    int64_t hidden = c->sizes.hidden, vocab = c->sizes.vocab;
     (void)err;
-    GLYD_ASSERT(n <= c->shape.n_outputs);
+    GLYD_ASSERT(n <= c->sizes.n_outputs);
     for (int i = 0; i < n; i++)
         c->ops->rmsnorm(x->data + rows[i] * x->n_cols, norm->values, c->picked + i * hidden, hidden,
                         eps);
