@@ -86,6 +86,7 @@ typedef struct glyd_safetensors {
     glyd_span header, data;         /* header: the JSON text with its padding */
     glyd_safetensors_entry *tensor; /* ascending by offset */
     size_t n_tensors;
+    const glyd_safetensors_entry **by_name;
 } glyd_safetensors;
 
 /* Parse a whole file. `where` names it in error texts. On failure st is empty. */
@@ -96,6 +97,9 @@ GLYD_MUST_CHECK glyd_status glyd_safetensors_parse(glyd_span file, const char *w
 GLYD_MUST_CHECK glyd_status glyd_safetensors_parse_header(glyd_span header, const char *where,
                                                           glyd_safetensors *st,
                                                           uint64_t *data_bytes, glyd_error *err);
+
+/* NULL where there is no tensor of that name. */
+const glyd_safetensors_entry *glyd_safetensors_find(const glyd_safetensors *st, const char *name);
 
 void glyd_safetensors_free(glyd_safetensors *st);
 
