@@ -248,7 +248,7 @@ glyd_status glyd_engine_logits(glyd_engine *e, const int32_t *ids, int n_ids,
                                glyd_logits_fn on_logits, void *arg, glyd_error *err)
 {
     glyd_request request = {.ids = ids, .n_ids = n_ids, .arg = arg};
-    glyd_ticket *ticket;
+    glyd_ticket *ticket = NULL;
     glyd_result result;
     GLYD_TRY(check_prompt(e, ids, n_ids, err));
     GLYD_TRY(check_room(e, n_ids, 0, err));
