@@ -193,8 +193,6 @@ glyd_status glyd_model_weight(const glyd_model *model, glyd_role role, int layer
                               glyd_error *err)
 {
     GLYD_TRY(glyd_model_peek(model, role, layer, m, err));
-    if (m->layout == GLYD_LAYOUT_BF16)
-        return GLYD_OK;
     glyd_status status = glyd_check(m, NULL, err);
     if (status != GLYD_OK)
         return glyd_error_prefix(err, status, "tensor %s", model->role[slot_of(role, layer)]->name);
