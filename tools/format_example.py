@@ -82,7 +82,7 @@ def example():
     assert struct.unpack_from("<H", arrays["values"], at)[0] == value
     lines = ["tests/golden/matrix/mma12-31x120.matrix"] + lines + explain_escape(arrays, 0)
     _, arrays = decoder.read_golden(GOLDEN / "mma-two-30x190.matrix")
-    lines += ["", "tests/golden/matrix/mma-two-30x190.matrix"] + explain_stream(arrays, 5, 12)
+    lines += ["", "tests/golden/matrix/mma-two-30x190.matrix"] + explain_stream(arrays, 5, 10)
     return "\n".join(lines)
 
 

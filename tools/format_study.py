@@ -65,18 +65,17 @@ def choose_bases(exponents, choice):
     if choice.base != "row" or choice.layout == "mma12":
         return fewest
     low, high = np.clip(fewest - 8, 0, 224), np.clip(fewest - 8, 0, 224) + 16
-    median = (2 * count.cumsum(1) >= count.sum(1)[:, None]).argmax(1)
-    clip = lambda base: np.clip(base, low, np.minimum(high, 256 - window))  # noqa: E731
-    pick = lambda base: np.take_along_axis(held, base[:, None], 1).sum()  # noqa: E731
-    depth = max(range(4, window), key=lambda d: (pick(clip(median - d)), -d))
-    bases = clip(median - depth)
-    for _ in range(3):
+    alike = np.lib.stride_tricks.sliding_window_view(count.sum(0), window).sum(1).argmax()
+    bases, before = np.clip(np.full(rows, alike), low, high), None
+    for _ in range(12):
         codes = np.take_along_axis(inside, bases[:, None, None], 1).sum((0, 1)) + 1
         cost = np.log2(codes.sum() / codes)
         all_costs = inside @ cost + (count.sum(1)[:, None] - held) * (cost.min() + 32)
         reach = np.arange(all_costs.shape[1])
         outside = (reach < low[:, None]) | (reach > high[:, None])
-        bases = np.where(outside, np.inf, all_costs).argmin(1)
+        bases, before = np.where(outside, np.inf, all_costs).argmin(1), bases
+        if (bases == before).all():
+            break
     return bases
 
 

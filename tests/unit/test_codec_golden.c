@@ -46,9 +46,9 @@ static const golden GOLDENS[] = {
     {"bad-escape-index", GLYD_LAYOUT_MMA12, VALUES_ESCAPES, 16, 64, 0, GLYD_ARRAY_ESCAPE_INDEX, 5,
      1},
     {"bad-table", GLYD_LAYOUT_MMA, VALUES_TWO, 16, 128, 16, GLYD_ARRAY_TABLE, 2, 1},
-    {"bad-symbol", GLYD_LAYOUT_MMA, VALUES_ONE, 16, 128, 16, GLYD_ARRAY_TABLE, 32, 0x77},
+    {"bad-symbol", GLYD_LAYOUT_MMA, VALUES_ONE, 16, 128, 16, GLYD_ARRAY_TABLE, 32, 0xff},
     {"bad-entry", GLYD_LAYOUT_MMA, VALUES_ORDINARY, 16, 192, 2, GLYD_ARRAY_ENTRIES, 4, 1},
-    {"bad-stream", GLYD_LAYOUT_MMA, VALUES_ORDINARY, 16, 128, 16, GLYD_ARRAY_CODES, 259, 0x80},
+    {"bad-stream", GLYD_LAYOUT_MMA, VALUES_ORDINARY, 16, 128, 16, GLYD_ARRAY_CODES, 655, 0x80},
 };
 enum { N_GOLDENS = sizeof GOLDENS / sizeof *GOLDENS };
 
