@@ -160,7 +160,8 @@ static void test_second_decoder(void **state)
     (void)state;
     if (system("python3 -c 'import struct' >/dev/null 2>&1") != 0)
         skip();
-    assert_int_equal(system("python3 tools/decoder.py matrix " GOLDEN "/*.matrix"), 0);
+    assert_int_equal(system("python3 -B tools/decoder.py matrix " GOLDEN "/*.matrix"), 0);
+    assert_int_equal(system("python3 -B tools/format_example.py --check"), 0);
 }
 
 int main(int argc, char **argv)
