@@ -42,8 +42,8 @@ static inline __m512i take_step(half_warp *h, const glyd_lookup *lookup)
 static inline __m512i load_words(const uint8_t *words, int64_t next, int64_t n_words)
 {
     int64_t there = n_words - next;
-    __mmask16 mask = there >= 16 ? 0xffff : (__mmask16)((1U << there) - 1);
-    return _mm512_maskz_loadu_epi32(mask, words + 4 * next);
+    unsigned mask = there >= 16 ? 0xffffU : (1U << there) - 1;
+    return _mm512_maskz_loadu_epi32((__mmask16)mask, words + 4 * next);
 }
 
 /* Deal to the lanes that hold 32 bits or fewer. Returns how many were dealt to. */

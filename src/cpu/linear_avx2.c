@@ -15,7 +15,6 @@ enum {
     TOKENS_AT_ONCE = 3, /* with ROWS_AT_ONCE: 12 sums, 3 of x and a weight: 16 registers */
     ROWS_AT_ONCE = 4,
     BF16_ROWS = 2,
-    CHUNK_BLOCKS = 4, /* packed blocks that stay in L1 while row pairs pass over them */
     SM_BYTES = GLYD_BLOCK_SM_WORDS * 4,
     CODE_BYTES = GLYD_BLOCK_CODE_WORDS * 4,
     LINE = 64,
@@ -146,57 +145,55 @@ INLINE __m256i place_base(uint8_t base)
     return _mm256_set1_epi32(base * 0x00800080);
 }
 
-/* One row pair passes over a block for eight of each chunk's row pairs: ask for an eighth. */
+/* An eighth of a block, some blocks ahead. */
 INLINE void prefetch_part(const uint8_t *sm, const uint8_t *codes, int g)
 {
-    _mm_prefetch((const char *)sm + CHUNK_BLOCKS * SM_BYTES + 2 * g * LINE, _MM_HINT_T0);
-    _mm_prefetch((const char *)sm + CHUNK_BLOCKS * SM_BYTES + (2 * g + 1) * LINE, _MM_HINT_T0);
-    _mm_prefetch((const char *)codes + CHUNK_BLOCKS * CODE_BYTES + g * LINE, _MM_HINT_T0);
+    _mm_prefetch((const char *)sm + PREFETCH_BYTES + 2 * g * LINE, _MM_HINT_T1);
+    _mm_prefetch((const char *)sm + PREFETCH_BYTES + (2 * g + 1) * LINE, _MM_HINT_T1);
+    _mm_prefetch((const char *)codes + PREFETCH_BYTES / 2 + g * LINE, _MM_HINT_T1);
 }
 
-/* Rows g and g + 8 over at most CHUNK_BLOCKS blocks. */
-INLINE void multiply_pair(const packed_run *run, int g, const float *x, int64_t x_group,
-                          float *slots)
+/* Rows g and g + 8 of a block. */
+INLINE void multiply_pair(const uint8_t *sm, const uint8_t *codes, const uint8_t *bases, int g,
+                          const float *x, int64_t x_group, float *slots)
 {
     float *low = slots + g * SLOTS, *high = low + 8 * SLOTS;
-    __m256 sum[4] = {_mm256_loadu_ps(low), _mm256_loadu_ps(low + WIDTH), _mm256_loadu_ps(high),
-                     _mm256_loadu_ps(high + WIDTH)};
-    __m256i base_low = place_base(run->bases[g]), base_high = place_base(run->bases[g + 8]);
-    const uint8_t *sm = run->sm, *codes = run->codes;
-    for (int64_t block = 0; block < run->blocks; block++, sm += SM_BYTES, codes += CODE_BYTES) {
-        prefetch_part(sm, codes, g);
+    __m256i base_low = place_base(bases[g]), base_high = place_base(bases[g + 8]);
 #pragma GCC unroll 2
-        for (int half = 0; half < BLOCK_STEPS; half++, x += STEP_FLOATS)
+    for (int i = 0; i < 2; i++) {
+        __m256 sum_low = _mm256_loadu_ps(low + i * WIDTH);
+        __m256 sum_high = _mm256_loadu_ps(high + i * WIDTH);
 #pragma GCC unroll 2
-            for (int i = 0; i < 2; i++) {
-                __m256i row_low, row_high;
-                decode_rows(sm + half * (SM_BYTES / 2) + g * LINE + i * (LINE / 2),
-                            codes + g * LINE + i * (LINE / 2), half, base_low, base_high, &row_low,
-                            &row_high);
-                __m256 even = _mm256_loadu_ps(x + i * x_group);
-                __m256 odd = _mm256_loadu_ps(x + i * x_group + WIDTH);
-                sum[i] = _mm256_fmadd_ps(even_columns(row_low), even, sum[i]);
-                sum[2 + i] = _mm256_fmadd_ps(even_columns(row_high), even, sum[2 + i]);
-                sum[i] = _mm256_fmadd_ps(odd_columns(row_low), odd, sum[i]);
-                sum[2 + i] = _mm256_fmadd_ps(odd_columns(row_high), odd, sum[2 + i]);
-            }
+        for (int half = 0; half < BLOCK_STEPS; half++) {
+            __m256i row_low, row_high;
+            decode_rows(sm + half * (SM_BYTES / 2) + g * LINE + i * (LINE / 2),
+                        codes + g * LINE + i * (LINE / 2), half, base_low, base_high, &row_low,
+                        &row_high);
+            const float *from = x + i * x_group + half * STEP_FLOATS;
+            __m256 even = _mm256_loadu_ps(from), odd = _mm256_loadu_ps(from + WIDTH);
+            sum_low = _mm256_fmadd_ps(even_columns(row_low), even, sum_low);
+            sum_high = _mm256_fmadd_ps(even_columns(row_high), even, sum_high);
+            sum_low = _mm256_fmadd_ps(odd_columns(row_low), odd, sum_low);
+            sum_high = _mm256_fmadd_ps(odd_columns(row_high), odd, sum_high);
+        }
+        _mm256_storeu_ps(low + i * WIDTH, sum_low);
+        _mm256_storeu_ps(high + i * WIDTH, sum_high);
     }
-    _mm256_storeu_ps(low, sum[0]);
-    _mm256_storeu_ps(low + WIDTH, sum[1]);
-    _mm256_storeu_ps(high, sum[2]);
-    _mm256_storeu_ps(high + WIDTH, sum[3]);
 }
 
+/* Sums stay in L1 rather than in registers: sixteen hold too few, and reading the weights in order
+ * counts for more. */
 static void multiply_packed(const packed_run *run, const float *x, int64_t x_group, float *slots)
 {
-    packed_run chunk = *run;
-    for (int64_t left = run->blocks; left > 0; left -= chunk.blocks) {
-        chunk.blocks = left < CHUNK_BLOCKS ? left : CHUNK_BLOCKS;
-        for (int g = 0; g < 8; g++)
-            multiply_pair(&chunk, g, x, x_group, slots);
-        chunk.sm += chunk.blocks * SM_BYTES;
-        chunk.codes += chunk.blocks * CODE_BYTES;
-        x += chunk.blocks * BLOCK_FLOATS;
+    const uint8_t *sm = run->sm, *codes = run->codes;
+    for (int64_t block = 0; block < run->blocks; block++) {
+        for (int g = 0; g < 8; g++) {
+            prefetch_part(sm, codes, g);
+            multiply_pair(sm, codes, run->bases, g, x, x_group, slots);
+        }
+        sm += SM_BYTES;
+        codes += CODE_BYTES;
+        x += BLOCK_FLOATS;
     }
 }
 
@@ -260,13 +257,14 @@ INLINE void multiply_bf16_rows(const bf16_run *run, int row, const float *x, int
         high[r] = _mm256_loadu_ps(slots + (row + r) * SLOTS + WIDTH);
         transpose_floats(&low[r], &high[r]);
     }
+    const uint8_t *next = run->w + (row + BF16_ROWS) * run->row_bytes;
     int64_t padded = run->blocks * GLYD_BLOCK_COLS, k = 0;
     int64_t whole = run->cols < padded ? run->cols / STEP_COLS * STEP_COLS : padded;
     for (; k < whole; k += STEP_COLS, x += STEP_FLOATS)
 #pragma GCC unroll 4
         for (int r = 0; r < BF16_ROWS; r++) {
             const uint8_t *from = w[r] + 2 * k;
-            _mm_prefetch((const char *)from + PREFETCH_BYTES / 2, _MM_HINT_T0);
+            _mm_prefetch((const char *)next + 2 * BF16_ROWS * k + r * LINE, _MM_HINT_T1);
             pairs some = {load_256(from), load_256(from + 32)};
             add_products(some, x, x_group, &low[r], &high[r]);
         }
@@ -300,7 +298,9 @@ static void decode_bf16(const bf16_run *run, float *w)
         }
         const uint8_t *row = run->w + r * run->row_bytes;
         for (int64_t step = 0; step < run->blocks * BLOCK_STEPS; step++) {
-            pairs some = load_bf16(row, step * STEP_COLS, run->cols);
+            int64_t k = step * STEP_COLS;
+            _mm_prefetch((const char *)row + 2 * (k + run->blocks * GLYD_BLOCK_COLS), _MM_HINT_T1);
+            pairs some = load_bf16(row, k, run->cols);
             transpose(&some.low, &some.high);
             _mm256_storeu_ps(w + step * STEP_FLOATS, even_columns(some.low));
             _mm256_storeu_ps(w + step * STEP_FLOATS + WIDTH, odd_columns(some.low));

@@ -14,7 +14,7 @@ enum {
     ROWS_AT_ONCE = 4,
     SM_BYTES = GLYD_BLOCK_SM_WORDS * 4,
     CODE_BYTES = GLYD_BLOCK_CODE_WORDS * 4,
-    SELECT = 0xca, /* vpternlog: a ? b : c */
+    SELECT = 0xd8, /* vpternlog: c ? b : a */
     LINE = 64,
 };
 
@@ -75,7 +75,7 @@ INLINE __m512i merge(__m512i sm, __m512i codes, __m512i base)
 {
     __m512i code = _mm512_and_si512(codes, _mm512_set1_epi32(0x07800780));
     __m512i exponent = _mm512_add_epi32(code, base);
-    return _mm512_ternarylogic_epi32(_mm512_set1_epi32((int)GLYD_SM_MASK), sm, exponent, SELECT);
+    return _mm512_ternarylogic_epi32(exponent, sm, _mm512_set1_epi32((int)GLYD_SM_MASK), SELECT);
 }
 
 INLINE __m512i swap_bytes(__m512i sm)
@@ -104,9 +104,9 @@ static void place_bases(const uint8_t *bases, uint32_t placed[GLYD_TILE_ROWS])
 INLINE void prefetch_block(const uint8_t *sm, const uint8_t *codes)
 {
     for (int i = 0; i < SM_BYTES; i += LINE)
-        _mm_prefetch((const char *)sm + PREFETCH_BYTES + i, _MM_HINT_T0);
+        _mm_prefetch((const char *)sm + PREFETCH_BYTES + i, _MM_HINT_T1);
     for (int i = 0; i < CODE_BYTES; i += LINE)
-        _mm_prefetch((const char *)codes + PREFETCH_BYTES / 2 + i, _MM_HINT_T0);
+        _mm_prefetch((const char *)codes + PREFETCH_BYTES / 2 + i, _MM_HINT_T1);
 }
 
 static void multiply_packed(const packed_run *run, const float *x, int64_t x_group, float *slots)
@@ -189,6 +189,7 @@ INLINE void multiply_bf16_rows(const bf16_run *run, int row, const float *x, flo
         w[r] = run->w + (row + r < run->rows ? row + r : run->rows - 1) * run->row_bytes;
         sum[r] = _mm512_permutexvar_ps(transpose, _mm512_loadu_ps(slots + (row + r) * SLOTS));
     }
+    const uint8_t *next = run->w + (row + ROWS_AT_ONCE) * run->row_bytes;
     int64_t padded = run->blocks * GLYD_BLOCK_COLS;
     int64_t whole = run->cols < padded ? run->cols / STEP_COLS * STEP_COLS : padded;
     for (int64_t k = 0; k < padded; k += STEP_COLS) {
@@ -197,7 +198,7 @@ INLINE void multiply_bf16_rows(const bf16_run *run, int row, const float *x, flo
         for (int r = 0; r < ROWS_AT_ONCE; r++) {
             __m512i pairs =
                 k < whole ? _mm512_loadu_si512(w[r] + 2 * k) : load_bf16(w[r], k, run->cols);
-            _mm_prefetch((const char *)w[r] + 2 * k + PREFETCH_BYTES / 2, _MM_HINT_T0);
+            _mm_prefetch((const char *)next + 2 * ROWS_AT_ONCE * k + r * LINE, _MM_HINT_T1);
             sum[r] = _mm512_fmadd_ps(even_columns(pairs), x_even, sum[r]);
             sum[r] = _mm512_fmadd_ps(odd_columns(pairs), x_odd, sum[r]);
         }
@@ -224,6 +225,7 @@ static void decode_bf16(const bf16_run *run, float *w)
         }
         const uint8_t *row = run->w + r * run->row_bytes;
         for (int64_t k = 0; k < row_floats; k += STEP_COLS) {
+            _mm_prefetch((const char *)row + 2 * (k + row_floats), _MM_HINT_T1); /* next panel */
             __m512i pairs = load_bf16(row, k, run->cols);
             pairs = _mm512_permutexvar_epi32(transposition(), pairs);
             _mm512_storeu_ps(w + k, even_columns(pairs));
@@ -262,39 +264,42 @@ INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_
             _mm512_storeu_ps(slots + i * TILE_SLOTS + r * SLOTS, sum[i][r]);
 }
 
+/* A tile by `tokens` tokens: their x stays in L1 while four rows after four pass over it. */
+INLINE void multiply_tile(const float *w, int64_t floats, const float *x, int64_t x_token,
+                          int tokens, float *slots)
+{
+    for (int row = 0; row < GLYD_TILE_ROWS; row += ROWS_AT_ONCE)
+        multiply_some(w + row * floats, floats, x, x_token, tokens, slots + row * SLOTS);
+}
+
 static void multiply_panel(const float *w, int64_t blocks, const float *x, int64_t x_group,
                            int64_t x_token, int64_t n_tokens, float *slots)
 {
     (void)x_group;
-    int64_t floats = blocks * GLYD_BLOCK_COLS;
-    for (int row = 0; row < GLYD_TILE_ROWS; row += ROWS_AT_ONCE, w += ROWS_AT_ONCE * floats) {
-        const float *from = x;
-        float *to = slots + row * SLOTS;
-        int64_t left = n_tokens;
-        for (; left >= TOKENS_AT_ONCE; left -= TOKENS_AT_ONCE) {
-            multiply_some(w, floats, from, x_token, TOKENS_AT_ONCE, to);
-            from += TOKENS_AT_ONCE * x_token;
-            to += TOKENS_AT_ONCE * TILE_SLOTS;
-        }
-        switch (left) {
-        case 5:
-            multiply_some(w, floats, from, x_token, 5, to);
-            break;
-        case 4:
-            multiply_some(w, floats, from, x_token, 4, to);
-            break;
-        case 3:
-            multiply_some(w, floats, from, x_token, 3, to);
-            break;
-        case 2:
-            multiply_some(w, floats, from, x_token, 2, to);
-            break;
-        case 1:
-            multiply_some(w, floats, from, x_token, 1, to);
-            break;
-        default:
-            break;
-        }
+    int64_t floats = blocks * GLYD_BLOCK_COLS, left = n_tokens;
+    for (; left >= TOKENS_AT_ONCE; left -= TOKENS_AT_ONCE) {
+        multiply_tile(w, floats, x, x_token, TOKENS_AT_ONCE, slots);
+        x += TOKENS_AT_ONCE * x_token;
+        slots += TOKENS_AT_ONCE * TILE_SLOTS;
+    }
+    switch (left) {
+    case 5:
+        multiply_tile(w, floats, x, x_token, 5, slots);
+        break;
+    case 4:
+        multiply_tile(w, floats, x, x_token, 4, slots);
+        break;
+    case 3:
+        multiply_tile(w, floats, x, x_token, 3, slots);
+        break;
+    case 2:
+        multiply_tile(w, floats, x, x_token, 2, slots);
+        break;
+    case 1:
+        multiply_tile(w, floats, x, x_token, 1, slots);
+        break;
+    default:
+        break;
     }
 }
 

@@ -26,7 +26,7 @@ enum {
     STEP_COLS = 32,                      /* columns of a step: two of each slot */
     BLOCK_STEPS = 2,                     /* steps of a block */
     TILE_SLOTS = GLYD_TILE_ROWS * SLOTS, /* partial sums of a tile for one token */
-    PREFETCH_BYTES = 3072,               /* how far ahead of use weights are asked for */
+    PREFETCH_BYTES = 6144,               /* how far ahead of use weights are asked for */
 };
 
 /* A run of packed blocks of one tile, without escapes. */

@@ -162,18 +162,23 @@ void glyd_model_roles(const glyd_model *model, glyd_tensor_role *role)
         role[head - folder->tensor].twin = model->role[slot_of(GLYD_ROLE_EMBED, 0)];
 }
 
-glyd_status glyd_model_weight(const glyd_model *model, glyd_role role, int layer, glyd_matrix *m,
-                              glyd_error *err)
+static glyd_status tensor_of(const glyd_model *model, glyd_role role, int layer,
+                             const glyd_tensor **t, glyd_error *err)
 {
     bool known = role >= 0 && role < GLYD_ROLES && layer >= 0 && layer < model->config.n_layers;
-    const glyd_tensor *t = known ? model->role[slot_of(role, layer)] : NULL;
-    if (!t)
+    *t = known ? model->role[slot_of(role, layer)] : NULL;
+    if (!*t)
         GLYD_FAIL(err, GLYD_E_NOTFOUND, "a %s model has no %s in layer %d", model->config.family,
                   known ? glyd_role_name(role) : "such role", layer);
+    return GLYD_OK;
+}
+
+glyd_status glyd_model_peek(const glyd_model *model, glyd_role role, int layer, glyd_matrix *m,
+                            glyd_error *err)
+{
+    const glyd_tensor *t;
+    GLYD_TRY(tensor_of(model, role, layer, &t, err));
     if (t->is_packed) {
-        glyd_status status = glyd_check(&t->matrix, NULL, err);
-        if (status != GLYD_OK)
-            return glyd_error_prefix(err, status, "tensor %s", t->name);
         *m = t->matrix;
         return GLYD_OK;
     }
@@ -181,5 +186,15 @@ glyd_status glyd_model_weight(const glyd_model *model, glyd_role role, int layer
     m->rows = t->shape.n_dims == 2 ? t->shape.dim[0] : 1;
     m->cols = t->shape.dim[t->shape.n_dims - 1];
     m->array[GLYD_ARRAY_SM] = t->data;
+    return GLYD_OK;
+}
+
+glyd_status glyd_model_weight(const glyd_model *model, glyd_role role, int layer, glyd_matrix *m,
+                              glyd_error *err)
+{
+    GLYD_TRY(glyd_model_peek(model, role, layer, m, err));
+    glyd_status status = glyd_check(m, NULL, err);
+    if (status != GLYD_OK)
+        return glyd_error_prefix(err, status, "tensor %s", model->role[slot_of(role, layer)]->name);
     return GLYD_OK;
 }

@@ -1,7 +1,7 @@
 /* test_linear.c - products give the bits that cpu/linear.h defines, in every variant and layout.
  *
- * The reference below is written from the definition alone. Weights are packed here, not by the
- * codec, so that bases and escapes can be as awkward as the format allows.
+ * The reference below is written from the definition alone. mma12 weights are packed here, not by
+ * the codec, so that bases and escapes can be as awkward as the format allows.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/stream.h"
@@ -12,7 +12,7 @@
 enum {
     GUARD = 16,          /* floats around each result */
     GUARD_BITS = 0x7fa5, /* a NaN that no product stores, and scratch's poison */
-    TOKENS = 64,
+    TOKENS = 150,        /* more than share a decoding */
     ROWS_MAX = 1536,
     COLS_MAX = 2048,
 };
@@ -198,6 +198,7 @@ typedef struct fixture {
     int64_t x_stride, y_stride;
     glyd_pool *pools[4]; /* of 1, 2 and 3 threads */
     uint64_t random;
+    int n_mma; /* matrices that were packed as mma */
 } fixture;
 
 static void fill(fixture *f, input kind, int64_t rows, int64_t cols, int64_t n_tokens)
@@ -256,7 +257,7 @@ static void run_product(const fixture *f, glyd_variant variant, const glyd_matri
     glyd_linear_by(variant, &part, 1, f->x, f->x_stride, n_tokens, scratch, f->pools[n_threads]);
     char what[64];
     snprintf(what, sizeof what, "%s %s, %d threads", glyd_variant_name(variant),
-             m->layout == GLYD_LAYOUT_BF16 ? "bf16" : "packed", n_threads);
+             glyd_layout_name(m->layout), n_threads);
     compare(f, n_tokens, what);
     free(lookup);
     free(scratch);
@@ -268,6 +269,10 @@ static void check_all(fixture *f, input kind, int64_t rows, int64_t cols, int64_
     glyd_matrix bf16 = {.layout = GLYD_LAYOUT_BF16, .rows = rows, .cols = cols};
     bf16.array[GLYD_ARRAY_SM] = (glyd_span){(const uint8_t *)f->w, (size_t)(rows * cols) * 2};
     packed plain = pack_mma12(f->w, rows, cols, 0), awkward = pack_mma12(f->w, rows, cols, 1);
+    glyd_buf buf = {0};
+    glyd_matrix mma;
+    assert_ok(glyd_pack(GLYD_LAYOUT_MMA, f->w, rows, cols, cols, NULL, &buf, &mma, NULL));
+    f->n_mma += mma.layout == GLYD_LAYOUT_MMA;
     for (int v = 0; v <= (int)glyd_cpu_variant(); v++)
         for (int n_threads = 1; n_threads <= 3; n_threads++) {
             if (n_threads == 2 && rows * cols > 100000)
@@ -275,7 +280,10 @@ static void check_all(fixture *f, input kind, int64_t rows, int64_t cols, int64_
             run_product(f, v, &bf16, n_tokens, n_threads);
             run_product(f, v, &plain.m, n_tokens, n_threads);
             run_product(f, v, &awkward.m, n_tokens, n_threads);
+            if (mma.layout == GLYD_LAYOUT_MMA) /* bf16 where it would be no smaller */
+                run_product(f, v, &mma, n_tokens, n_threads);
         }
+    glyd_buf_free(&buf);
     free(plain.bytes);
     free(awkward.bytes);
 }
@@ -322,11 +330,55 @@ static void test_small_shapes(void **state)
 
 static void test_model_shapes(void **state)
 {
-    check_all(*state, ORDINARY, 576, 576, 1);
-    check_all(*state, SPECIAL, 1536, 576, 1);
-    check_all(*state, ORDINARY, 64, 2048, 4);
-    check_all(*state, ORDINARY, 192, 576, TOKENS);
-    check_all(*state, SPECIAL, 40, 576, TOKENS);
+    fixture *f = *state;
+    f->n_mma = 0;
+    check_all(f, ORDINARY, 576, 576, 1);
+    check_all(f, SPECIAL, 1536, 576, 1);
+    check_all(f, ORDINARY, 64, COLS_MAX, 4);
+    check_all(f, ORDINARY, 192, 576, 64);
+    check_all(f, SPECIAL, 40, 1100, TOKENS);
+    assert_int_equal(f->n_mma, 5);
+}
+
+/* Parts of several layouts and sizes in one call give what each gives alone. */
+static void test_parts(void **state)
+{
+    enum { PARTS = 5, COLS = 700, ROWS = 97, STRIDE = PARTS * ROWS };
+    static const int64_t rows[PARTS] = {ROWS, 16, 0, 1, 33};
+    fixture *f = *state;
+    for (int64_t n_tokens = 1; n_tokens <= 3; n_tokens++) {
+        fill(f, ORDINARY, ROWS, COLS, n_tokens);
+        glyd_linear_weight weights[PARTS];
+        glyd_linear_part parts[PARTS];
+        glyd_buf bufs[PARTS] = {{0}};
+        size_t bytes = glyd_linear_scratch_bytes(COLS, n_tokens, 3);
+        void *scratch = aligned_alloc(64, (bytes + 63) / 64 * 64);
+        glyd_lookup *lookups = aligned_alloc(64, PARTS * sizeof *lookups);
+        assert_non_null(scratch);
+        assert_non_null(lookups);
+        for (int i = 0; i < PARTS; i++) {
+            glyd_matrix m;
+            assert_ok(glyd_pack(i % 3, f->w, rows[i], COLS, COLS, NULL, &bufs[i], &m, NULL));
+            assert_ok(glyd_linear_weight_init(&weights[i], &m, &lookups[i], NULL));
+            parts[i] = (glyd_linear_part){.weight = &weights[i],
+                                          .bias = i % 2 ? NULL : f->bias,
+                                          .y = f->y + i * ROWS,
+                                          .y_stride = STRIDE};
+        }
+        glyd_linear(parts, PARTS, f->x, f->x_stride, n_tokens, scratch, f->pools[3]);
+        for (int i = 0; i < PARTS; i++)
+            for (int64_t token = 0; token < n_tokens; token++)
+                for (int64_t r = 0; r < rows[i]; r++) {
+                    const float *x = f->x + token * f->x_stride;
+                    float y = dot_as_defined(f->w + r * COLS, x, COLS);
+                    y = i % 2 ? y : y + f->bias[r];
+                    assert_int_equal(bits_of(f->y[token * STRIDE + i * ROWS + r]), bits_of(y));
+                }
+        for (int i = 0; i < PARTS; i++)
+            glyd_buf_free(&bufs[i]);
+        free(lookups);
+        free(scratch);
+    }
 }
 
 int main(void)
@@ -334,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_shapes),
         cmocka_unit_test(test_model_shapes),
+        cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
