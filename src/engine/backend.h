@@ -70,7 +70,8 @@ typedef struct glyd_backend {
     void (*close)(void *ctx);
     const char *(*describe)(void *ctx); /* "cpu (avx512)" */
 
-    /* The host matrix lives as long as the context; a backend that can read it in place does. */
+    /* Check the bytes, once, and take the weight. The host matrix lives as long as the context: a
+     * backend that can read it in place does. */
     glyd_status (*weight_load)(void *ctx, const glyd_matrix *host, glyd_weight **weight,
                                glyd_error *err);
     glyd_status (*vector_load)(void *ctx, const glyd_matrix *host, glyd_vector **vector,

@@ -200,6 +200,7 @@ static glyd_status weight_load(void *ctx, const glyd_matrix *host, glyd_weight *
                                glyd_error *err)
 {
     cpu *c = ctx;
+    GLYD_TRY(glyd_check(host, c->pool, err));
     size_t lookup_bytes = glyd_linear_lookup_bytes(host);
     glyd_weight *w = allocate(c, sizeof *w);
     void *lookup = lookup_bytes ? allocate(c, lookup_bytes) : NULL;
@@ -223,6 +224,7 @@ static glyd_status vector_load(void *ctx, const glyd_matrix *host, glyd_vector *
 {
     cpu *c = ctx;
     size_t n = (size_t)host->cols;
+    GLYD_TRY(glyd_check(host, c->pool, err));
     if (host->rows != 1)
         GLYD_FAIL(err, GLYD_E_ARG, "a vector of %lld rows", (long long)host->rows);
     glyd_vector *v = allocate(c, sizeof *v);

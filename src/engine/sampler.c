@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "engine/sampler.h"
-#include "base/error.h"
 #include "base/cpu.h"
+#include "base/error.h"
 #include "cpu/ops.h"
 #include <math.h>
 
@@ -19,8 +19,7 @@ glyd_status glyd_sampling_check(const glyd_sampling *s, glyd_error *err)
     if (!(s->min_p >= 0 && s->min_p <= 1))
         GLYD_FAIL(err, GLYD_E_ARG, "min-p is %g: between 0 and 1 is possible", s->min_p);
     if (!(s->repetition_penalty > 0 && s->repetition_penalty <= 100))
-        GLYD_FAIL(err, GLYD_E_ARG,
-                  "repetition penalty is %g: above 0, at most 100 is possible",
+        GLYD_FAIL(err, GLYD_E_ARG, "repetition penalty is %g: above 0, at most 100 is possible",
                   s->repetition_penalty);
     return GLYD_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/families.h"
+#include "model/roles.h"
 #include "save/folder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,29 @@ bool glyd_model_is_packed(const glyd_model *model)
     return model->folder->manifest != NULL;
 }
 
+const glyd_folder *glyd_model_folder(const glyd_model *model)
+{
+    return model->folder;
+}
+
+void glyd_model_roles(const glyd_model *model, glyd_tensor_role *role)
+{
+    const glyd_folder *folder = model->folder;
+    for (int layer = 0; layer < model->config.n_layers; layer++) {
+        for (int r = 0; r < GLYD_ROLES; r++) {
+            const glyd_tensor *t = model->role[slot_of((glyd_role)r, layer)];
+            glyd_tensor_role *entry = t ? &role[t - folder->tensor] : NULL;
+            if (!entry || entry->name)
+                continue; /* a tied head is the embedding, which has its role already */
+            entry->name = glyd_role_name((glyd_role)r);
+            entry->layer = glyd_role_in_layer((glyd_role)r) ? layer : -1;
+        }
+    }
+    const glyd_tensor *head = glyd_folder_tensor(folder, GLYD_HEAD_TENSOR);
+    if (head)
+        role[head - folder->tensor].twin = model->role[slot_of(GLYD_ROLE_EMBED, 0)];
+}
+
 static glyd_status tensor_of(const glyd_model *model, glyd_role role, int layer,
                              const glyd_tensor **t, glyd_error *err)
 {
@@ -169,8 +193,6 @@ glyd_status glyd_model_weight(const glyd_model *model, glyd_role role, int layer
                               glyd_error *err)
 {
     GLYD_TRY(glyd_model_peek(model, role, layer, m, err));
-    if (m->layout == GLYD_LAYOUT_BF16)
-        return GLYD_OK;
     glyd_status status = glyd_check(m, NULL, err);
     if (status != GLYD_OK)
         return glyd_error_prefix(err, status, "tensor %s", model->role[slot_of(role, layer)]->name);
