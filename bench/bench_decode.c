@@ -33,7 +33,7 @@ static options parse(int argc, char **argv)
             o.folder = name;
             continue;
         }
-        int value = i + 1 < argc ? atoi(argv[++i]) : 0;
+        int value = i + 1 < argc ? (int)strtol(argv[++i], NULL, 10) : 0;
         if (!strcmp(name, "--threads"))
             o.threads = value;
         else if (!strcmp(name, "--prompt"))
