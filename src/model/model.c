@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/families.h"
+#include "model/roles.h"
 #include "save/folder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -136,6 +137,29 @@ const glyd_config *glyd_model_config(const glyd_model *model)
 bool glyd_model_is_packed(const glyd_model *model)
 {
     return model->folder->manifest != NULL;
+}
+
+const glyd_folder *glyd_model_folder(const glyd_model *model)
+{
+    return model->folder;
+}
+
+void glyd_model_roles(const glyd_model *model, glyd_tensor_role *role)
+{
+    const glyd_folder *folder = model->folder;
+    for (int layer = 0; layer < model->config.n_layers; layer++) {
+        for (int r = 0; r < GLYD_ROLES; r++) {
+            const glyd_tensor *t = model->role[slot_of((glyd_role)r, layer)];
+            glyd_tensor_role *entry = t ? &role[t - folder->tensor] : NULL;
+            if (!entry || entry->name)
+                continue; /* a tied head is the embedding, which has its role already */
+            entry->name = glyd_role_name((glyd_role)r);
+            entry->layer = glyd_role_in_layer((glyd_role)r) ? layer : -1;
+        }
+    }
+    const glyd_tensor *head = glyd_folder_tensor(folder, GLYD_HEAD_TENSOR);
+    if (head)
+        role[head - folder->tensor].twin = model->role[slot_of(GLYD_ROLE_EMBED, 0)];
 }
 
 static glyd_status tensor_of(const glyd_model *model, glyd_role role, int layer,

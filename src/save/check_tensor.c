@@ -20,6 +20,27 @@ uint64_t glyd_tensor_stored_bytes(const glyd_tensor *t)
     return t->is_packed ? glyd_matrix_bytes(&t->matrix) + t->crc.bytes : t->data.bytes;
 }
 
+bool glyd_tensor_is_copy(const glyd_folder *folder, size_t index)
+{
+    return folder->manifest && folder->manifest->tensor[index].same_as;
+}
+
+void glyd_report_save(const glyd_folder *folder, glyd_save_report *report)
+{
+    for (size_t i = 0; i < folder->n_tensors; i++) {
+        const glyd_tensor *t = &folder->tensor[i];
+        report->n_weights += glyd_shape_elements(&t->shape);
+        report->bytes_checkpoint += glyd_tensor_bytes(t);
+        if (glyd_tensor_is_copy(folder, i))
+            continue;
+        report->bytes_save += glyd_tensor_stored_bytes(t);
+        report->n_packed += t->is_packed;
+    }
+    report->n_tensors = folder->n_tensors;
+    report->n_files = folder->manifest->n_files;
+    snprintf(report->layout, sizeof report->layout, "%s", folder->manifest->layout);
+}
+
 static uint32_t read_crc(const uint8_t *p)
 {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;

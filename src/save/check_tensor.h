@@ -4,6 +4,7 @@
 #ifndef GLYD_SAVE_CHECK_TENSOR_H
 #define GLYD_SAVE_CHECK_TENSOR_H
 
+#include "glyd/save.h"
 #include "save/folder.h"
 
 /* Compare the checksums of a packed tensor's pieces; the error names the array and, where it is one
@@ -23,5 +24,11 @@ GLYD_MUST_CHECK glyd_status glyd_tensor_read(const glyd_tensor *tensor, int64_t 
 /* Bytes of the tensor in the checkpoint, and in the save. */
 uint64_t glyd_tensor_bytes(const glyd_tensor *tensor);
 uint64_t glyd_tensor_stored_bytes(const glyd_tensor *tensor);
+
+/* Whether the manifest says that another tensor holds the same bytes, kept once. */
+bool glyd_tensor_is_copy(const glyd_folder *folder, size_t index);
+
+/* What a report says of the tensors and files of a save. */
+void glyd_report_save(const glyd_folder *folder, glyd_save_report *report);
 
 #endif

@@ -109,10 +109,7 @@ static glyd_status deal_tensors(packing *p, glyd_error *err)
     for (size_t i = 0; i < p->in->n_tensors; i++) {
         const glyd_tensor *t = &p->in->tensor[i];
         p->report->bytes_checkpoint += t->data.bytes;
-        uint64_t n_weights = 1;
-        for (int d = 0; d < t->shape.n_dims; d++)
-            n_weights *= (uint64_t)t->shape.dim[d];
-        p->report->n_weights += n_weights;
+        p->report->n_weights += glyd_shape_elements(&t->shape);
         p->why[i] = is_copy(p, i) ? A_COPY : why_as_is(t);
         if (p->why[i] == A_COPY)
             continue;

@@ -68,6 +68,14 @@ glyd_status glyd_shape_bytes(const glyd_shape *shape, glyd_dtype dtype, const ch
     return GLYD_OK;
 }
 
+uint64_t glyd_shape_elements(const glyd_shape *shape)
+{
+    uint64_t n = 1;
+    for (int i = 0; i < shape->n_dims; i++)
+        n *= (uint64_t)shape->dim[i];
+    return n;
+}
+
 bool glyd_shape_equal(const glyd_shape *a, const glyd_shape *b)
 {
     if (a->n_dims != b->n_dims)

@@ -67,6 +67,7 @@ GLYD_MUST_CHECK glyd_status glyd_shape_from_json(const json_t *array, const char
 GLYD_MUST_CHECK glyd_status glyd_shape_bytes(const glyd_shape *shape, glyd_dtype dtype,
                                              const char *where, const char *name, uint64_t *bytes,
                                              glyd_error *err);
+uint64_t glyd_shape_elements(const glyd_shape *shape); /* of a shape whose bytes were counted */
 bool glyd_shape_equal(const glyd_shape *a, const glyd_shape *b);
 
 enum { GLYD_SHAPE_TEXT_BYTES = 32 * GLYD_DIMS_MAX };

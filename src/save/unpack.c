@@ -10,7 +10,6 @@
 #include "save/manifest.h"
 #include "save/pack_tensor.h"
 #include "save/staging.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,30 +108,12 @@ static glyd_status copy_file(unpacking *u, const glyd_manifest_file *said)
     return GLYD_OK;
 }
 
-static void fill_report(unpacking *u, glyd_save_report *report)
-{
-    const glyd_manifest *m = u->folder->manifest;
-    for (size_t i = 0; i < m->n_tensors; i++) {
-        const glyd_tensor *t = &u->folder->tensor[i];
-        uint64_t n_weights = 1;
-        for (int d = 0; d < t->shape.n_dims; d++)
-            n_weights *= (uint64_t)t->shape.dim[d];
-        report->n_weights += n_weights;
-        report->bytes_checkpoint += glyd_tensor_bytes(t);
-        report->bytes_save += m->tensor[i].same_as ? 0 : glyd_tensor_stored_bytes(t);
-        report->n_packed += t->is_packed && !m->tensor[i].same_as;
-    }
-    report->n_tensors = m->n_tensors;
-    report->n_files = m->n_files;
-    snprintf(report->layout, sizeof report->layout, "%s", m->layout);
-    u->bytes_total = report->bytes_checkpoint;
-}
-
 static glyd_status unpack_all(unpacking *u, const char *out, glyd_save_report *report)
 {
     const glyd_manifest *m = u->folder->manifest;
     GLYD_TRY(glyd_folder_need_save(u->folder, u->err));
-    fill_report(u, report);
+    glyd_report_save(u->folder, report);
+    u->bytes_total = report->bytes_checkpoint;
     GLYD_TRY(glyd_staging_open(&u->staging, u->folder->path, out, u->err));
     size_t first = 0;
     for (size_t i = 0; i < m->n_weights; i++) {

@@ -11,7 +11,6 @@
 #include "save/pack_tensor.h"
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,7 +156,7 @@ static int largest_first(const void *a, const void *b)
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
-static glyd_status plan_tasks(verifying *v, glyd_save_report *report, glyd_error *err)
+static glyd_status plan_tasks(verifying *v, glyd_error *err)
 {
     const glyd_manifest *m = v->folder->manifest;
     uint64_t scratch = 0;
@@ -166,16 +165,9 @@ static glyd_status plan_tasks(verifying *v, glyd_save_report *report, glyd_error
     bool good = v->task && v->scratch;
     for (size_t i = 0; good && i < m->n_tensors; i++) {
         const glyd_tensor *t = &v->folder->tensor[i];
-        uint64_t bytes = glyd_tensor_bytes(t), n_weights = 1;
-        for (int d = 0; d < t->shape.n_dims; d++)
-            n_weights *= (uint64_t)t->shape.dim[d];
-        report->n_weights += n_weights;
-        report->bytes_checkpoint += bytes;
-        if (m->tensor[i].same_as)
+        if (glyd_tensor_is_copy(v->folder, i))
             continue; /* the tensor that it is the same as is verified */
-        v->task[v->n_tasks++] = (task){bytes, i};
-        report->bytes_save += glyd_tensor_stored_bytes(t);
-        report->n_packed += t->is_packed;
+        v->task[v->n_tasks++] = (task){glyd_tensor_bytes(t), i};
         if (!t->is_packed)
             continue;
         uint64_t chunk =
@@ -192,9 +184,6 @@ static glyd_status plan_tasks(verifying *v, glyd_save_report *report, glyd_error
         v->bytes_total += v->task[i].bytes;
     if (v->n_tasks > 1)
         qsort(v->task, v->n_tasks, sizeof *v->task, largest_first);
-    report->n_tensors = m->n_tensors;
-    report->n_files = m->n_files;
-    snprintf(report->layout, sizeof report->layout, "%s", m->layout);
     return GLYD_OK;
 }
 
@@ -226,7 +215,8 @@ static glyd_status count_unlisted(const glyd_folder *folder, glyd_save_report *r
 static glyd_status verify_all(verifying *v, glyd_pool *pool, glyd_save_report *report,
                               glyd_error *err)
 {
-    GLYD_TRY(plan_tasks(v, report, err));
+    glyd_report_save(v->folder, report);
+    GLYD_TRY(plan_tasks(v, err));
     GLYD_TRY(count_unlisted(v->folder, report, err));
     glyd_pool_run(pool, (int64_t)v->n_tasks, verify_task, v);
     if (v->fault != SIZE_MAX)
