@@ -298,7 +298,9 @@ static void decode_bf16(const bf16_run *run, float *w)
         }
         const uint8_t *row = run->w + r * run->row_bytes;
         for (int64_t step = 0; step < run->blocks * BLOCK_STEPS; step++) {
-            pairs some = load_bf16(row, step * STEP_COLS, run->cols);
+            int64_t k = step * STEP_COLS;
+            _mm_prefetch((const char *)row + 2 * (k + run->blocks * GLYD_BLOCK_COLS), _MM_HINT_T1);
+            pairs some = load_bf16(row, k, run->cols);
             transpose(&some.low, &some.high);
             _mm256_storeu_ps(w + step * STEP_FLOATS, even_columns(some.low));
             _mm256_storeu_ps(w + step * STEP_FLOATS + WIDTH, odd_columns(some.low));

@@ -225,6 +225,7 @@ static void decode_bf16(const bf16_run *run, float *w)
         }
         const uint8_t *row = run->w + r * run->row_bytes;
         for (int64_t k = 0; k < row_floats; k += STEP_COLS) {
+            _mm_prefetch((const char *)row + 2 * (k + row_floats), _MM_HINT_T1); /* next panel */
             __m512i pairs = load_bf16(row, k, run->cols);
             pairs = _mm512_permutexvar_epi32(transposition(), pairs);
             _mm512_storeu_ps(w + k, even_columns(pairs));
@@ -263,39 +264,42 @@ INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_
             _mm512_storeu_ps(slots + i * TILE_SLOTS + r * SLOTS, sum[i][r]);
 }
 
+/* A tile by `tokens` tokens: their x stays in L1 while four rows after four pass over it. */
+INLINE void multiply_tile(const float *w, int64_t floats, const float *x, int64_t x_token,
+                          int tokens, float *slots)
+{
+    for (int row = 0; row < GLYD_TILE_ROWS; row += ROWS_AT_ONCE)
+        multiply_some(w + row * floats, floats, x, x_token, tokens, slots + row * SLOTS);
+}
+
 static void multiply_panel(const float *w, int64_t blocks, const float *x, int64_t x_group,
                            int64_t x_token, int64_t n_tokens, float *slots)
 {
     (void)x_group;
-    int64_t floats = blocks * GLYD_BLOCK_COLS;
-    for (int row = 0; row < GLYD_TILE_ROWS; row += ROWS_AT_ONCE, w += ROWS_AT_ONCE * floats) {
-        const float *from = x;
-        float *to = slots + row * SLOTS;
-        int64_t left = n_tokens;
-        for (; left >= TOKENS_AT_ONCE; left -= TOKENS_AT_ONCE) {
-            multiply_some(w, floats, from, x_token, TOKENS_AT_ONCE, to);
-            from += TOKENS_AT_ONCE * x_token;
-            to += TOKENS_AT_ONCE * TILE_SLOTS;
-        }
-        switch (left) {
-        case 5:
-            multiply_some(w, floats, from, x_token, 5, to);
-            break;
-        case 4:
-            multiply_some(w, floats, from, x_token, 4, to);
-            break;
-        case 3:
-            multiply_some(w, floats, from, x_token, 3, to);
-            break;
-        case 2:
-            multiply_some(w, floats, from, x_token, 2, to);
-            break;
-        case 1:
-            multiply_some(w, floats, from, x_token, 1, to);
-            break;
-        default:
-            break;
-        }
+    int64_t floats = blocks * GLYD_BLOCK_COLS, left = n_tokens;
+    for (; left >= TOKENS_AT_ONCE; left -= TOKENS_AT_ONCE) {
+        multiply_tile(w, floats, x, x_token, TOKENS_AT_ONCE, slots);
+        x += TOKENS_AT_ONCE * x_token;
+        slots += TOKENS_AT_ONCE * TILE_SLOTS;
+    }
+    switch (left) {
+    case 5:
+        multiply_tile(w, floats, x, x_token, 5, slots);
+        break;
+    case 4:
+        multiply_tile(w, floats, x, x_token, 4, slots);
+        break;
+    case 3:
+        multiply_tile(w, floats, x, x_token, 3, slots);
+        break;
+    case 2:
+        multiply_tile(w, floats, x, x_token, 2, slots);
+        break;
+    case 1:
+        multiply_tile(w, floats, x, x_token, 1, slots);
+        break;
+    default:
+        break;
     }
 }
 
