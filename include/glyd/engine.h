@@ -136,6 +136,8 @@ typedef struct glyd_result {
     glyd_error error;
 } glyd_result;
 
+enum { GLYD_REQUEST_STOP_IDS_MAX = 64 };
+
 typedef struct glyd_request {
     const int32_t *ids; /* the prompt; copied by submit */
     int n_ids;

@@ -1,7 +1,9 @@
 /* cpu.c - which instruction-set variants this processor can run.
  * SPDX-License-Identifier: Apache-2.0
  */
+#define _GNU_SOURCE
 #include "base/cpu.h"
+#include <sched.h>
 
 glyd_variant glyd_cpu_variant(void)
 {
@@ -24,4 +26,13 @@ const char *glyd_variant_name(glyd_variant variant)
 {
     static const char *const names[GLYD_VARIANTS] = {"c", "avx2", "avx512"};
     return (unsigned)variant < GLYD_VARIANTS ? names[variant] : "unknown";
+}
+
+int glyd_cpu_count(void)
+{
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    (void)sched_getaffinity(0, sizeof allowed, &allowed);
+    int n = CPU_COUNT(&allowed);
+    return n > 0 ? n : 1;
 }

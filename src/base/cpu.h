@@ -21,4 +21,7 @@ glyd_variant glyd_cpu_variant(void);
 /* "c", "avx2", "avx512". */
 const char *glyd_variant_name(glyd_variant variant);
 
+/* Cores that this process may use, at least 1: what a pool of 0 threads takes. */
+int glyd_cpu_count(void);
+
 #endif

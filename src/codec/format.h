@@ -26,13 +26,16 @@ enum {
     GLYD_BLOCK_WEIGHTS = GLYD_TILE_ROWS * GLYD_BLOCK_COLS,
     GLYD_BLOCK_SM_WORDS = 256,   /* uint32 words of the sm plane */
     GLYD_BLOCK_CODE_WORDS = 128, /* uint32 words of an mma12 code plane */
-    GLYD_BLOCK_STEPS = 8,        /* mma: a step is half a k16 group, two pairs a lane */
-    GLYD_BASE_MAX = 240,         /* base + code stays an exponent: at most 255 */
-    GLYD_WINDOW = 16,            /* exponents that a row's codes reach */
-    GLYD_RUN_BLOCKS = 16,        /* what the encoder writes */
-    GLYD_RUN_BLOCKS_MAX = 64,    /* what decoders must take */
-    GLYD_RUN_ALIGN = 16,         /* bytes; `entries` count these */
-    GLYD_TABLE_COUNTS = 16,      /* uint16 counts of codes by length */
+    GLYD_BLOCK_SM_BYTES = 4 * GLYD_BLOCK_SM_WORDS,
+    GLYD_BLOCK_CODE_BYTES = 4 * GLYD_BLOCK_CODE_WORDS,
+    GLYD_BLOCK_STEPS = 8,     /* mma: a step is half a k16 group, two pairs a lane */
+    GLYD_REFILL_BITS = 32,    /* mma: a lane is dealt a word when it holds this or less */
+    GLYD_BASE_MAX = 240,      /* base + code stays an exponent: at most 255 */
+    GLYD_WINDOW = 16,         /* exponents that a row's codes reach */
+    GLYD_RUN_BLOCKS = 16,     /* what the encoder writes */
+    GLYD_RUN_BLOCKS_MAX = 64, /* what decoders must take */
+    GLYD_RUN_ALIGN = 16,      /* bytes; `entries` count these */
+    GLYD_TABLE_COUNTS = 16,   /* uint16 counts of codes by length */
     GLYD_TABLE_SYMBOLS_OFFSET = 32,
     GLYD_TABLE_BYTES = 320, /* 32 + 256, padded */
     GLYD_LOOKUP_ENTRIES = 1 << GLYD_CODE_BITS_MAX,
@@ -130,9 +133,9 @@ GLYD_INLINE int64_t glyd_array_bytes(glyd_layout layout, glyd_array array, int64
         return array == GLYD_ARRAY_SM ? rows * cols * 2 : 0;
     switch (array) {
     case GLYD_ARRAY_SM:
-        return tiles * blocks * GLYD_BLOCK_SM_WORDS * 4;
+        return tiles * blocks * GLYD_BLOCK_SM_BYTES;
     case GLYD_ARRAY_CODES:
-        return layout == GLYD_LAYOUT_MMA ? -1 : tiles * blocks * GLYD_BLOCK_CODE_WORDS * 4;
+        return layout == GLYD_LAYOUT_MMA ? -1 : tiles * blocks * GLYD_BLOCK_CODE_BYTES;
     case GLYD_ARRAY_BASES:
         return glyd_pad_bytes(tiles * GLYD_TILE_ROWS);
     case GLYD_ARRAY_ESCAPE_INDEX:

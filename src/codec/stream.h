@@ -1,8 +1,7 @@
 /* stream.h - decoding the streams of layout `mma`: a run's words to an mma12 code plane.
  *
  * A product kernel builds the lookup once a matrix, expands a run into scratch and goes on as if
- * the matrix were mma12. Every call is for a matrix that passed glyd_check, but for
- * glyd_stream_decode, which glyd_check itself is made of and which trusts nothing but its sizes.
+ * the matrix were mma12. The matrix must have passed glyd_check.
  * Threads    no state; a lookup may be shared.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -12,7 +11,7 @@
 #include "codec/format.h"
 
 /* What the next 11 bits of a lane begin with: code(h=0) | bits << 8 | code(h=1) << 16, so that
- * `entry & 0x000f000f`, shifted left by 4r, is the pair's part of an mma12 code word. */
+ * `entry & GLYD_LOOKUP_CODES`, shifted left by 4r, is the pair's part of an mma12 code word. */
 typedef struct glyd_lookup {
     _Alignas(64) uint32_t entry[GLYD_LOOKUP_ENTRIES];
 } glyd_lookup;
@@ -24,13 +23,18 @@ enum { GLYD_LOOKUP_CODES = 0x000f000f, GLYD_LOOKUP_BITS_SHIFT = 8 };
 GLYD_MUST_CHECK glyd_status glyd_lookup_init(glyd_lookup *lookup, glyd_span table, glyd_error *err);
 
 /* Expand run `run` of tile `tile` into `codes`: GLYD_BLOCK_CODE_WORDS words a block, blocks in
- * order. Returns the number of blocks, run_blocks but for a tile's last run. */
+ * order; room for run_blocks blocks. Returns the number of blocks, run_blocks but for a tile's
+ * last run. */
 int glyd_stream_expand(const glyd_matrix *m, const glyd_lookup *lookup, int64_t tile, int64_t run,
                        uint32_t *codes);
 
-/* Decode `blocks` blocks from at most n_words words. Returns how many words were dealt, or -1
- * where there were not enough. *left receives the bits that no code used, all lanes' or-ed. */
-int64_t glyd_stream_decode(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup,
-                           int blocks, uint32_t *codes, uint64_t *left);
+/* The words of a run, and how many blocks they hold. Its entries are trusted. */
+typedef struct glyd_run {
+    const uint8_t *words;
+    int64_t n_words;
+    int blocks;
+} glyd_run;
+
+glyd_run glyd_stream_run(const glyd_matrix *m, int64_t tile, int64_t run);
 
 #endif

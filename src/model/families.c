@@ -48,7 +48,7 @@ typedef struct role_entry {
 static const role_entry roles[GLYD_ROLES] = {
     [GLYD_ROLE_EMBED] = {"embed", "model.embed_tokens.weight", VOCAB, HIDDEN, false},
     [GLYD_ROLE_FINAL_NORM] = {"final_norm", "model.norm.weight", NONE, HIDDEN, false},
-    [GLYD_ROLE_HEAD] = {"head", "lm_head.weight", VOCAB, HIDDEN, false},
+    [GLYD_ROLE_HEAD] = {"head", GLYD_HEAD_TENSOR, VOCAB, HIDDEN, false},
     [GLYD_ROLE_ATTN_NORM] = {"attn_norm", "input_layernorm.weight", NONE, HIDDEN, true},
     [GLYD_ROLE_ATTN_Q] = {"attn_q", "self_attn.q_proj.weight", HEADS, HIDDEN, true},
     [GLYD_ROLE_ATTN_K] = {"attn_k", "self_attn.k_proj.weight", KV_HEADS, HIDDEN, true},
@@ -135,5 +135,5 @@ bool glyd_tensor_is_spare(const char *name, const glyd_config *config)
     if (n >= sizeof rotary - 1 && strcmp(name + n - (sizeof rotary - 1), rotary) == 0)
         return true;
     /* A tied head that was written out all the same: transformers takes the embedding. */
-    return config->tied_head && strcmp(name, roles[GLYD_ROLE_HEAD].tensor) == 0;
+    return config->tied_head && strcmp(name, GLYD_HEAD_TENSOR) == 0;
 }

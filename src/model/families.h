@@ -38,6 +38,9 @@ enum { GLYD_ROLE_TENSOR_BYTES = 96 };
 void glyd_role_tensor(glyd_role role, int layer, const glyd_config *config,
                       char name[GLYD_ROLE_TENSOR_BYTES], glyd_shape *shape);
 
+/* The head's own tensor, which a tied head's checkpoint may hold all the same. */
+#define GLYD_HEAD_TENSOR "lm_head.weight"
+
 /* A tensor that checkpoints carry although the model does not need it. */
 bool glyd_tensor_is_spare(const char *name, const glyd_config *config);
 

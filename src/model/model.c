@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "model/config.h"
 #include "model/families.h"
+#include "model/roles.h"
 #include "save/folder.h"
 #include <stdlib.h>
 #include <string.h>
@@ -138,18 +139,46 @@ bool glyd_model_is_packed(const glyd_model *model)
     return model->folder->manifest != NULL;
 }
 
-glyd_status glyd_model_weight(const glyd_model *model, glyd_role role, int layer, glyd_matrix *m,
-                              glyd_error *err)
+const glyd_folder *glyd_model_folder(const glyd_model *model)
+{
+    return model->folder;
+}
+
+void glyd_model_roles(const glyd_model *model, glyd_tensor_role *role)
+{
+    const glyd_folder *folder = model->folder;
+    for (int layer = 0; layer < model->config.n_layers; layer++) {
+        for (int r = 0; r < GLYD_ROLES; r++) {
+            const glyd_tensor *t = model->role[slot_of((glyd_role)r, layer)];
+            glyd_tensor_role *entry = t ? &role[t - folder->tensor] : NULL;
+            if (!entry || entry->name)
+                continue; /* a tied head is the embedding, which has its role already */
+            entry->name = glyd_role_name((glyd_role)r);
+            entry->layer = glyd_role_in_layer((glyd_role)r) ? layer : -1;
+        }
+    }
+    const glyd_tensor *head = glyd_folder_tensor(folder, GLYD_HEAD_TENSOR);
+    if (head)
+        role[head - folder->tensor].twin = model->role[slot_of(GLYD_ROLE_EMBED, 0)];
+}
+
+static glyd_status tensor_of(const glyd_model *model, glyd_role role, int layer,
+                             const glyd_tensor **t, glyd_error *err)
 {
     bool known = role >= 0 && role < GLYD_ROLES && layer >= 0 && layer < model->config.n_layers;
-    const glyd_tensor *t = known ? model->role[slot_of(role, layer)] : NULL;
-    if (!t)
+    *t = known ? model->role[slot_of(role, layer)] : NULL;
+    if (!*t)
         GLYD_FAIL(err, GLYD_E_NOTFOUND, "a %s model has no %s in layer %d", model->config.family,
                   known ? glyd_role_name(role) : "such role", layer);
+    return GLYD_OK;
+}
+
+glyd_status glyd_model_peek(const glyd_model *model, glyd_role role, int layer, glyd_matrix *m,
+                            glyd_error *err)
+{
+    const glyd_tensor *t;
+    GLYD_TRY(tensor_of(model, role, layer, &t, err));
     if (t->is_packed) {
-        glyd_status status = glyd_check(&t->matrix, NULL, err);
-        if (status != GLYD_OK)
-            return glyd_error_prefix(err, status, "tensor %s", t->name);
         *m = t->matrix;
         return GLYD_OK;
     }
@@ -157,5 +186,15 @@ glyd_status glyd_model_weight(const glyd_model *model, glyd_role role, int layer
     m->rows = t->shape.n_dims == 2 ? t->shape.dim[0] : 1;
     m->cols = t->shape.dim[t->shape.n_dims - 1];
     m->array[GLYD_ARRAY_SM] = t->data;
+    return GLYD_OK;
+}
+
+glyd_status glyd_model_weight(const glyd_model *model, glyd_role role, int layer, glyd_matrix *m,
+                              glyd_error *err)
+{
+    GLYD_TRY(glyd_model_peek(model, role, layer, m, err));
+    glyd_status status = glyd_check(m, NULL, err);
+    if (status != GLYD_OK)
+        return glyd_error_prefix(err, status, "tensor %s", model->role[slot_of(role, layer)]->name);
     return GLYD_OK;
 }

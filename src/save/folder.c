@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char SINGLE_FILE[] = "model.safetensors";
-static const char INDEX_FILE[] = "model.safetensors.index.json";
 enum { INDEX_BYTES_MAX = 256 << 20 };
 
 bool glyd_is_plain_name(const char *name)
@@ -73,7 +71,7 @@ static glyd_status no_memory(const char *path, glyd_error *err)
     GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for the tensors of %s", path);
 }
 
-static glyd_status add_shard(glyd_folder *folder, const char *file, glyd_error *err)
+glyd_status glyd_folder_add_shard(glyd_folder *folder, const char *file, glyd_error *err)
 {
     glyd_shard *grown = realloc(folder->shard, (folder->n_shards + 1) * sizeof *folder->shard);
     if (!grown)
@@ -120,7 +118,7 @@ static int by_name(const void *a, const void *b)
     return strcmp((*(const glyd_tensor *const *)a)->name, (*(const glyd_tensor *const *)b)->name);
 }
 
-static glyd_status index_names(glyd_folder *folder, glyd_error *err)
+glyd_status glyd_folder_index_names(glyd_folder *folder, glyd_error *err)
 {
     folder->by_name = calloc(folder->n_tensors + 1, sizeof(*folder->by_name));
     if (!folder->by_name)
@@ -131,7 +129,10 @@ static glyd_status index_names(glyd_folder *folder, glyd_error *err)
         qsort(folder->by_name, folder->n_tensors, sizeof(*folder->by_name), by_name);
     for (size_t i = 1; i < folder->n_tensors; i++) {
         const glyd_tensor *a = folder->by_name[i - 1], *b = folder->by_name[i];
-        GLYD_NEED(strcmp(a->name, b->name) != 0, err, "tensor %s is in both %s and %s", a->name,
+        if (strcmp(a->name, b->name) != 0)
+            continue;
+        GLYD_NEED(!folder->manifest, err, "%s lists tensor %s twice", GLYD_MANIFEST_FILE, a->name);
+        GLYD_FAIL(err, GLYD_E_CORRUPT, "tensor %s is in both %s and %s", a->name,
                   folder->shard[a->shard].file, folder->shard[b->shard].file);
     }
     return GLYD_OK;
@@ -161,14 +162,14 @@ static glyd_status check_index(const glyd_folder *folder, const json_t *map, gly
         const char *file = json_string_value(json_object_get(map, t->name));
         const char *shard = folder->shard[t->shard].file;
         GLYD_NEED(file && strcmp(file, shard) == 0, err, "%s holds tensor %s, which %s puts %s%s",
-                  shard, t->name, INDEX_FILE, file ? "into " : "nowhere", file ? file : "");
+                  shard, t->name, GLYD_INDEX_FILE, file ? "into " : "nowhere", file ? file : "");
     }
     const char *name;
     json_t *file;
     json_object_foreach((json_t *)(uintptr_t)map, name, file)
     {
         GLYD_NEED(glyd_folder_tensor(folder, name), err, "%s lacks tensor %s, which %s puts there",
-                  json_string_value(file), name, INDEX_FILE);
+                  json_string_value(file), name, GLYD_INDEX_FILE);
     }
     return GLYD_OK;
 }
@@ -205,16 +206,16 @@ static glyd_status open_indexed(glyd_folder *folder, const char *index, glyd_err
         if (!file || !glyd_is_plain_name(file))
             status = glyd_error_set(err, GLYD_E_FORMAT,
                                     "%s: the file of tensor %s must be a name in the folder",
-                                    INDEX_FILE, name);
+                                    GLYD_INDEX_FILE, name);
         else if (!has_shard(folder, file))
-            status = add_shard(folder, file, err);
+            status = glyd_folder_add_shard(folder, file, err);
     }
     if (status == GLYD_OK && folder->n_shards > 1)
         qsort(folder->shard, folder->n_shards, sizeof *folder->shard, shards_by_name);
     if (status == GLYD_OK)
         status = collect_tensors(folder, err);
     if (status == GLYD_OK)
-        status = index_names(folder, err);
+        status = glyd_folder_index_names(folder, err);
     if (status == GLYD_OK)
         status = check_index(folder, map, err);
     json_decref(root);
@@ -247,7 +248,7 @@ static glyd_status no_weights(const char *path, glyd_error *err)
     if (status == GLYD_OK)
         status =
             glyd_error_set(err, GLYD_E_NOTFOUND, "%s has no weights: neither %s nor %s is there",
-                           path, SINGLE_FILE, INDEX_FILE);
+                           path, GLYD_SINGLE_FILE, GLYD_INDEX_FILE);
     glyd_fs_names_free(&names);
     return status;
 }
@@ -255,15 +256,15 @@ static glyd_status no_weights(const char *path, glyd_error *err)
 static glyd_status open_checkpoint(glyd_folder *folder, glyd_error *err)
 {
     char path[GLYD_PATH_BYTES];
-    GLYD_TRY(glyd_fs_join(path, folder->path, SINGLE_FILE, err));
+    GLYD_TRY(glyd_fs_join(path, folder->path, GLYD_SINGLE_FILE, err));
     if (glyd_fs_kind_of(path) != GLYD_FS_NONE || glyd_fs_is_link(path)) {
-        GLYD_TRY(add_shard(folder, SINGLE_FILE, err));
+        GLYD_TRY(glyd_folder_add_shard(folder, GLYD_SINGLE_FILE, err));
         GLYD_TRY(collect_tensors(folder, err));
-        return index_names(folder, err);
+        return glyd_folder_index_names(folder, err);
     }
-    if (glyd_folder_file(folder->path, INDEX_FILE, path, NULL) == GLYD_E_NOTFOUND)
+    if (glyd_folder_file(folder->path, GLYD_INDEX_FILE, path, NULL) == GLYD_E_NOTFOUND)
         return no_weights(folder->path, err);
-    GLYD_TRY(glyd_folder_file(folder->path, INDEX_FILE, path, err));
+    GLYD_TRY(glyd_folder_file(folder->path, GLYD_INDEX_FILE, path, err));
     return open_indexed(folder, path, err);
 }
 

@@ -16,6 +16,9 @@
 #include "glyd/codec.h"
 #include "save/safetensors.h"
 
+#define GLYD_SINGLE_FILE "model.safetensors"
+#define GLYD_INDEX_FILE  "model.safetensors.index.json"
+
 typedef struct glyd_tensor {
     const char *name;
     glyd_dtype dtype; /* of the tensor as the checkpoint has it: BF16 where it is packed */
@@ -24,6 +27,7 @@ typedef struct glyd_tensor {
     bool is_packed;
     glyd_span data;     /* the tensor's own bytes; empty where it is packed */
     glyd_matrix matrix; /* where it is packed: views of the shard, not yet through glyd_check */
+    glyd_span crc;      /* where it is packed: checksums of the arrays' pieces */
 } glyd_tensor;
 
 typedef struct glyd_shard {

@@ -68,6 +68,14 @@ glyd_status glyd_shape_bytes(const glyd_shape *shape, glyd_dtype dtype, const ch
     return GLYD_OK;
 }
 
+uint64_t glyd_shape_elements(const glyd_shape *shape)
+{
+    uint64_t n = 1;
+    for (int i = 0; i < shape->n_dims; i++)
+        n *= (uint64_t)shape->dim[i];
+    return n;
+}
+
 bool glyd_shape_equal(const glyd_shape *a, const glyd_shape *b)
 {
     if (a->n_dims != b->n_dims)
@@ -150,6 +158,22 @@ static int by_offset(const void *a, const void *b)
     return strcmp(x->name, y->name); /* empty tensors: any fixed order */
 }
 
+static int by_name(const void *a, const void *b)
+{
+    const glyd_safetensors_entry *x = *(const glyd_safetensors_entry *const *)a;
+    const glyd_safetensors_entry *y = *(const glyd_safetensors_entry *const *)b;
+    return strcmp(x->name, y->name);
+}
+
+const glyd_safetensors_entry *glyd_safetensors_find(const glyd_safetensors *st, const char *name)
+{
+    const glyd_safetensors_entry key = {.name = name}, *p = &key;
+    const glyd_safetensors_entry *const *found =
+        st->n_tensors ? bsearch(&p, st->by_name, st->n_tensors, sizeof(*st->by_name), by_name)
+                      : NULL;
+    return found ? *found : NULL;
+}
+
 static glyd_status read_entries(glyd_safetensors *st, const char *where, uint64_t *data_bytes,
                                 glyd_error *err)
 {
@@ -178,6 +202,10 @@ static glyd_status read_entries(glyd_safetensors *st, const char *where, uint64_
         at = t->end;
     }
     *data_bytes = at;
+    for (size_t i = 0; i < st->n_tensors; i++)
+        st->by_name[i] = &st->tensor[i];
+    if (st->n_tensors > 1)
+        qsort(st->by_name, st->n_tensors, sizeof(*st->by_name), by_name);
     return GLYD_OK;
 }
 
@@ -191,7 +219,8 @@ glyd_status glyd_safetensors_parse_header(glyd_span header, const char *where, g
     if (status != GLYD_OK)
         goto done;
     st->tensor = calloc(json_object_size(st->root) + 1, sizeof *st->tensor);
-    if (!st->tensor) {
+    st->by_name = calloc(json_object_size(st->root) + 1, sizeof(*st->by_name));
+    if (!st->tensor || !st->by_name) {
         status = glyd_error_set(err, GLYD_E_NOMEM, "out of memory for the tensors of %s", where);
         goto done;
     }
@@ -239,5 +268,6 @@ void glyd_safetensors_free(glyd_safetensors *st)
 {
     json_decref(st->root);
     free(st->tensor);
+    free(st->by_name);
     *st = (glyd_safetensors){0};
 }

@@ -67,6 +67,7 @@ GLYD_MUST_CHECK glyd_status glyd_shape_from_json(const json_t *array, const char
 GLYD_MUST_CHECK glyd_status glyd_shape_bytes(const glyd_shape *shape, glyd_dtype dtype,
                                              const char *where, const char *name, uint64_t *bytes,
                                              glyd_error *err);
+uint64_t glyd_shape_elements(const glyd_shape *shape); /* of a shape whose bytes were counted */
 bool glyd_shape_equal(const glyd_shape *a, const glyd_shape *b);
 
 enum { GLYD_SHAPE_TEXT_BYTES = 32 * GLYD_DIMS_MAX };
@@ -86,6 +87,7 @@ typedef struct glyd_safetensors {
     glyd_span header, data;         /* header: the JSON text with its padding */
     glyd_safetensors_entry *tensor; /* ascending by offset */
     size_t n_tensors;
+    const glyd_safetensors_entry **by_name;
 } glyd_safetensors;
 
 /* Parse a whole file. `where` names it in error texts. On failure st is empty. */
@@ -96,6 +98,9 @@ GLYD_MUST_CHECK glyd_status glyd_safetensors_parse(glyd_span file, const char *w
 GLYD_MUST_CHECK glyd_status glyd_safetensors_parse_header(glyd_span header, const char *where,
                                                           glyd_safetensors *st,
                                                           uint64_t *data_bytes, glyd_error *err);
+
+/* NULL where there is no tensor of that name. */
+const glyd_safetensors_entry *glyd_safetensors_find(const glyd_safetensors *st, const char *name);
 
 void glyd_safetensors_free(glyd_safetensors *st);
 

@@ -55,7 +55,7 @@ def test_finds(tree, name, text, message):
 
 
 def test_accepts(tree):
-    plant(tree, "src/codec/x.c", HEAD + '#include "base/buf.h"\n#include "codec/x.h"\n\n'
+    plant(tree, "src/codec/x.c", HEAD + '#include "codec/x.h"\n#include "base/buf.h"\n\n'
           "static const int limit = 3;\n\nint f(int a)\n{\n    /* printf( */\n"
           '    return a + limit + (int)sizeof "getenv(";\n}\n')
     done = lint(tree)
