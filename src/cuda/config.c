@@ -18,6 +18,7 @@ enum {
     TENSOR_FLOPS_A_CYCLE = 4096, /* of an SM */
     LAUNCH_CYCLES = 3000,        /* filling the ring and writing results, a round of CTAs */
     WARPGROUP_ROWS = 64,
+    FEW_TOKENS_MAX = 32,
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -105,47 +106,51 @@ static int64_t many_try(const glyd_gpu_shape *s, int n, int groups, int per_sm,
            (glyd_gpu_slice_blocks(s->cols, s->slices) * step + LAUNCH_CYCLES);
 }
 
-static void choose_few(const glyd_gpu_shape *s, glyd_gpu_config *config)
+static const struct {
+    int n, groups, per_sm;
+} many_candidates[] = {{64, 1, 2}, {64, 2, 1}, {128, 1, 2}, {128, 2, 1}, {256, 2, 1}};
+
+enum {
+    N_MANY = sizeof many_candidates / sizeof *many_candidates,
+    FEW_PER_SM = 4,
+    N_FEW = GLYD_GPU_FEW_UNITS_MAX * FEW_PER_SM,
+};
+
+/* Candidate i's cycles; INT64_MAX where it does not fit, -1 past the last. */
+static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
 {
-    int64_t best = INT64_MAX;
-    for (int tiles = 1; tiles * s->slices <= GLYD_GPU_FEW_UNITS_MAX; tiles++) {
-        for (int per_sm = 1; per_sm <= 4; per_sm++) {
-            glyd_gpu_config candidate;
-            int64_t cycles = few_try(s, tiles, per_sm, &candidate);
-            if (cycles < best) {
-                best = cycles;
-                *config = candidate;
-            }
-        }
-    }
+    *config = (glyd_gpu_config){.kernel = GLYD_GPU_KERNEL_PLAIN, .token_tile = 16};
+    int few = s->tokens <= FEW_TOKENS_MAX;
+    if (s->capability != 90 || i >= (few ? N_FEW : N_MANY))
+        return -1;
+    if (!few)
+        return s->slices > GLYD_GPU_CLUSTER_MAX
+                   ? INT64_MAX
+                   : many_try(s, many_candidates[i].n, many_candidates[i].groups,
+                              many_candidates[i].per_sm, config);
+    int tiles = i / FEW_PER_SM + 1;
+    return tiles * s->slices > GLYD_GPU_FEW_UNITS_MAX
+               ? INT64_MAX
+               : few_try(s, tiles, i % FEW_PER_SM + 1, config);
 }
 
-static void choose_many(const glyd_gpu_shape *s, glyd_gpu_config *config)
+int glyd_gpu_config_candidate(const glyd_gpu_shape *shape, int i, glyd_gpu_config *config)
 {
-    static const struct {
-        int n, groups, per_sm;
-    } candidates[] = {{64, 1, 2}, {64, 2, 1}, {128, 1, 2}, {128, 2, 1}, {256, 2, 1}};
-    int64_t best = INT64_MAX;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        glyd_gpu_config candidate;
-        int64_t cycles =
-            many_try(s, candidates[i].n, candidates[i].groups, candidates[i].per_sm, &candidate);
-        if (cycles < best) {
-            best = cycles;
-            *config = candidate;
-        }
-    }
+    int64_t cycles = candidate(shape, i, config);
+    config->expand = shape->layout == GLYD_LAYOUT_MMA;
+    return cycles >= 0;
 }
 
 void glyd_gpu_config_for(const glyd_gpu_shape *shape, glyd_gpu_config *config)
 {
     *config = (glyd_gpu_config){.kernel = GLYD_GPU_KERNEL_PLAIN, .token_tile = 16};
-    /* The copy engine reads X in rows of whole 16-byte pieces. */
-    if (shape->capability == 90) {
-        if (shape->tokens <= 32)
-            choose_few(shape, config);
-        else if (shape->slices <= GLYD_GPU_CLUSTER_MAX)
-            choose_many(shape, config);
+    int64_t best = INT64_MAX, cycles;
+    glyd_gpu_config tried;
+    for (int i = 0; (cycles = candidate(shape, i, &tried)) >= 0; i++) {
+        if (cycles < best) {
+            best = cycles;
+            *config = tried;
+        }
     }
     config->expand = shape->layout == GLYD_LAYOUT_MMA;
 }

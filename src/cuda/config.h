@@ -55,6 +55,10 @@ GLYD_INLINE int64_t glyd_gpu_slice_blocks(int64_t cols, int slices)
 
 void glyd_gpu_config_for(const glyd_gpu_shape *shape, glyd_gpu_config *config);
 
+/* Candidate i of those that the choice is made from; 0 when there is none. For measuring: those
+ * whose `stages` is 0 do not fit and come with the plain kernel. */
+int glyd_gpu_config_candidate(const glyd_gpu_shape *shape, int i, glyd_gpu_config *config);
+
 /* Everything that glyd_gpu_linear refuses. */
 GLYD_MUST_CHECK glyd_status glyd_gpu_linear_check(const glyd_gpu_linear_args *args,
                                                   glyd_error *err);

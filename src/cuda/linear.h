@@ -30,9 +30,9 @@ GLYD_MUST_CHECK glyd_status glyd_k_expand(const glyd_matrix *m, uint8_t *codes, 
                                           glyd_error *err);
 
 /* The product that glyd_gpu_config_for would not choose: for tests and benchmarks. */
-GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_linear_with(const glyd_gpu_linear_args *args,
-                                                          const glyd_gpu_config *config,
-                                                          void *stream, glyd_error *err);
+GLYD_MUST_CHECK glyd_status glyd_gpu_linear_with(const glyd_gpu_linear_args *args,
+                                                 const glyd_gpu_config *config, void *stream,
+                                                 glyd_error *err);
 
 #ifdef __cplusplus
 }
