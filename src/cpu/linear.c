@@ -252,7 +252,11 @@ static void store_results(const product *p, const glyd_linear_part *part, int64_
                 y[r] += bias[r];
         for (int r = 0; r < GLYD_TILE_ROWS; r++)
             y[r] = y[r] == y[r] ? y[r] : nan;
-        memcpy(part->y + (token + i) * part->y_stride + row, y, (size_t)rows * sizeof *y);
+        float *to = part->y + (token + i) * part->y_stride + row;
+        if (rows == GLYD_TILE_ROWS)
+            memcpy(to, y, sizeof y);
+        else
+            memcpy(to, y, (size_t)rows * sizeof *y);
     }
 }
 
