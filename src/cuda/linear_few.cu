@@ -7,7 +7,7 @@
  * Thread to data   lane 4g + t of a unit: rows g and g + 8 of its tile; tokens 2t and 2t + 1 of
  *                  each 8 of the token tile.
  * Shared memory    a ring of stages, then the slices' sums, then the barriers. A stage is the next
- *                  GLYD_GPU_FEW_BLOCKS blocks of every unit:
+ *                  GLYD_GPU_FEW_BLOCKS blocks of every unit; unit = slice * tiles + tile:
  *                    x      slices x blocks x [token_tile, 64] bf16, 128-byte swizzle
  *                    sm     units x blocks x 1,024 bytes
  *                    codes  units x blocks x 512 bytes
@@ -51,39 +51,33 @@ static __device__ __forceinline__ int part_blocks(const few_args &p, int s, int 
     return max(0, min(BLOCKS, end - first - i * BLOCKS));
 }
 
-/* The feeding warp: lane u copies for unit u, lanes 0..slices-1 also their slice's X. */
-static __device__ void few_feed(const few_args &p, const CUtensorMap *x_map, int token_tile,
+/* One thread feeds the ring: for each slice a box of sm, one of codes and its X. */
+static __device__ void few_feed(const few_args &p, const linear_maps &maps, int token_tile,
                                 uint32_t ring, uint32_t full, uint32_t empty)
 {
     const few_stage at(p, token_tile);
-    int lane = (int)threadIdx.x % 32, units = p.tiles * p.slices;
-    int tile = (int)blockIdx.x * p.tiles + lane / p.slices, slice = lane % p.slices;
-    bool has_unit = lane < units && tile < p.w.tiles;
-    int64_t block = (int64_t)tile * p.w.blocks + slice * p.slice_blocks;
-    int parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
+    int tile = (int)blockIdx.x * p.tiles, parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
+    uint32_t slice_units = (uint32_t)(p.tiles * BLOCKS);
+    uint32_t x_box = (uint32_t)(token_tile * X_ROW_BYTES);
+    uint32_t slice_bytes = slice_units * (SM_BYTES + CODE_BYTES) + at.x_bytes;
     for (int i = 0, stage = 0, parity = 1; i < parts; i++) {
         uint32_t to = ring + (uint32_t)stage * at.bytes, ready = full + 8u * (uint32_t)stage;
+        int slices = 0; /* those that are not at their end: the last one may be before others */
+        while (slices < p.slices && part_blocks(p, slices, i))
+            slices++;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
-        int n = part_blocks(p, slice, i), n_unit = has_unit ? n : 0;
-        int n_x = lane < p.slices ? n : 0;
-        uint32_t bytes =
-            (uint32_t)(n_unit * (SM_BYTES + CODE_BYTES) + n_x * token_tile * X_ROW_BYTES);
-        bytes = __reduce_add_sync(0xffffffffu, bytes);
-        if (lane == 0)
-            barrier_expect(ready, bytes);
-        __syncwarp();
-        if (n_unit) {
-            int64_t from = block + i * BLOCKS;
-            uint32_t u = (uint32_t)lane * BLOCKS;
-            copy_bulk(to + at.sm_at + u * SM_BYTES, p.w.sm + from * SM_BYTES,
-                      (uint32_t)(n * SM_BYTES), ready);
-            copy_bulk(to + at.codes_at + u * CODE_BYTES, p.w.codes + from * CODE_BYTES,
-                      (uint32_t)(n * CODE_BYTES), ready);
+        barrier_expect(ready, (uint32_t)slices * slice_bytes);
+        for (int s = 0; s < slices; s++) {
+            int block = s * p.slice_blocks + i * BLOCKS;
+            uint32_t unit = (uint32_t)s * slice_units;
+            copy_box(to + at.sm_at + unit * SM_BYTES, &maps.sm, block * (SM_BYTES / 8), tile,
+                     ready);
+            copy_box(to + at.codes_at + unit * CODE_BYTES, &maps.codes, block * (CODE_BYTES / 8),
+                     tile, ready);
+            for (int b = 0; b < BLOCKS; b++)
+                copy_box(to + (uint32_t)(s * BLOCKS + b) * x_box, &maps.x,
+                         (block + b) * GLYD_BLOCK_COLS, (int)blockIdx.y * token_tile, ready);
         }
-        for (int b = 0; b < n_x; b++)
-            copy_box(to + (uint32_t)slice * at.x_bytes + (uint32_t)(b * token_tile * X_ROW_BYTES),
-                     x_map, (slice * p.slice_blocks + i * BLOCKS + b) * GLYD_BLOCK_COLS,
-                     (int)blockIdx.y * token_tile, ready);
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
@@ -98,7 +92,7 @@ static __device__ __forceinline__ void few_chain(const few_args &p, float (&sum)
 {
     const few_stage at(p, NT * 8);
     int lane = (int)threadIdx.x % 32, unit = (int)threadIdx.x / 32;
-    int tile = (int)blockIdx.x * p.tiles + unit / p.slices, slice = unit % p.slices;
+    int tile = (int)blockIdx.x * p.tiles + unit % p.tiles, slice = unit / p.tiles;
     bool there = tile < p.w.tiles;
     tile_bases base = bases_of(p.w, there ? tile : 0, lane);
     escape_window escapes = escapes_from(p.w, there ? tile : 0, slice * p.slice_blocks, lane);
@@ -153,7 +147,7 @@ static __device__ __forceinline__ bool few_add_slices(const few_args &p, float (
                                                       float *sums)
 {
     int lane = (int)threadIdx.x % 32, unit = (int)threadIdx.x / 32;
-    int slice = unit % p.slices;
+    int slice = unit / p.tiles;
     if (p.slices == 1)
         return true;
     if (slice) {
@@ -165,7 +159,7 @@ static __device__ __forceinline__ bool few_add_slices(const few_args &p, float (
     for (int s = 1; slice == 0 && s < p.slices; s++) {
 #pragma unroll
         for (int i = 0; i < NT * 4; i++)
-            sum[i / 4][i % 4] += sums[((unit + s) * NT * 4 + i) * 32 + lane];
+            sum[i / 4][i % 4] += sums[((unit + s * p.tiles) * NT * 4 + i) * 32 + lane];
     }
     return slice == 0;
 }
@@ -174,7 +168,7 @@ template <int NT>
 static __device__ __forceinline__ void few_store(const few_args &p, const float (&sum)[NT][4])
 {
     int lane = (int)threadIdx.x % 32, unit = (int)threadIdx.x / 32;
-    int tile = (int)blockIdx.x * p.tiles + unit / p.slices;
+    int tile = (int)blockIdx.x * p.tiles + unit;
 #pragma unroll
     for (int i = 0; i < NT * 4; i++) {
         int row = tile * GLYD_TILE_ROWS + lane / 4 + (i & 2) * 4;
@@ -190,7 +184,7 @@ static __device__ __forceinline__ void few_store(const few_args &p, const float 
 
 template <int NT>
 static __global__ void __launch_bounds__((GLYD_GPU_FEW_UNITS_MAX + 1) * 32, 1)
-    linear_few_kernel(const __grid_constant__ CUtensorMap x_map, const __grid_constant__ few_args p)
+    linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
 {
     extern __shared__ __align__(1024) uint8_t shared[];
     const few_stage at(p, NT * 8);
@@ -207,7 +201,8 @@ static __global__ void __launch_bounds__((GLYD_GPU_FEW_UNITS_MAX + 1) * 32, 1)
     }
     __syncthreads(); /* the barriers are there */
     if ((int)threadIdx.x / 32 == units) {
-        few_feed(p, &x_map, NT * 8, ring, full, empty);
+        if (threadIdx.x % 32 == 0)
+            few_feed(p, maps, NT * 8, ring, full, empty);
         return;
     }
     float sum[NT][4] = {};
@@ -218,7 +213,7 @@ static __global__ void __launch_bounds__((GLYD_GPU_FEW_UNITS_MAX + 1) * 32, 1)
 
 template <int NT>
 static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
-                              const CUtensorMap &map, cudaStream_t stream, glyd_error *err)
+                              const linear_maps &maps, cudaStream_t stream, glyd_error *err)
 {
     GLYD_TRY(cuda_status(cudaFuncSetAttribute(linear_few_kernel<NT>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -226,7 +221,7 @@ static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
                          "linear", err));
     dim3 grid((unsigned)config->grid_rows, (unsigned)config->grid_tokens);
     linear_few_kernel<NT>
-        <<<grid, (unsigned)config->threads, (size_t)config->shared_bytes, stream>>>(map, p);
+        <<<grid, (unsigned)config->threads, (size_t)config->shared_bytes, stream>>>(maps, p);
     return cuda_status(cudaGetLastError(), "linear", err);
 }
 
@@ -234,8 +229,9 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
                                          const glyd_gpu_config *config, const uint8_t *codes,
                                          cudaStream_t stream, glyd_error *err)
 {
-    CUtensorMap map;
-    GLYD_TRY(glyd_k_token_map(args, config->token_tile, &map, err));
+    linear_maps maps;
+    GLYD_TRY(
+        glyd_k_linear_maps(args, codes, config->token_tile, BLOCKS, config->tiles, &maps, err));
     few_args p = {};
     p.w = arrays_of(args->weight, codes);
     p.bias = (const __nv_bfloat16 *)args->bias;
@@ -247,8 +243,8 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
     p.tiles = config->tiles;
     p.stages = config->stages;
     if (config->token_tile == 8)
-        return few_launch<1>(p, config, map, stream, err);
+        return few_launch<1>(p, config, maps, stream, err);
     if (config->token_tile == 16)
-        return few_launch<2>(p, config, map, stream, err);
-    return few_launch<4>(p, config, map, stream, err);
+        return few_launch<2>(p, config, maps, stream, err);
+    return few_launch<4>(p, config, maps, stream, err);
 }

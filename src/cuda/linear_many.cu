@@ -46,34 +46,22 @@ static __device__ __forceinline__ int many_blocks(const many_args &p)
     return min(p.slice_blocks, p.w.blocks - (int)blockIdx.z * p.slice_blocks);
 }
 
-/* The feeding warp: lane u copies tile u's arrays, lane 0 also X. */
+/* One thread feeds the ring: a box of each part of a stage. */
 template <int N, int WGS>
-static __device__ void many_feed(const many_args &p, const CUtensorMap *x_map, uint32_t ring,
+static __device__ void many_feed(const many_args &p, const linear_maps &maps, uint32_t ring,
                                  uint32_t full, uint32_t empty)
 {
     typedef many_stage<N, WGS> at;
-    int lane = (int)threadIdx.x % 32, first = (int)blockIdx.z * p.slice_blocks;
+    int block = (int)blockIdx.z * p.slice_blocks, n = many_blocks(p);
     int token = (int)blockIdx.x % p.token_tiles * N;
-    int tile0 = (int)blockIdx.x / p.token_tiles * 4 * WGS, tile = tile0 + lane;
-    bool has_tile = lane < 4 * WGS && tile < p.w.tiles;
-    int64_t from = (int64_t)tile * p.w.blocks + first;
-    uint32_t bytes =
-        (uint32_t)(N * X_ROW_BYTES + min(4 * WGS, p.w.tiles - tile0) * (SM_BYTES + CODE_BYTES));
-    int n = many_blocks(p);
-    for (int i = 0, stage = 0, parity = 1; i < n; i++, from++) {
+    int tile = (int)blockIdx.x / p.token_tiles * 4 * WGS;
+    for (int i = 0, stage = 0, parity = 1; i < n; i++, block++) {
         uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
-        if (lane == 0) {
-            barrier_expect(ready, bytes);
-            copy_box(to, x_map, (first + i) * GLYD_BLOCK_COLS, token, ready);
-        }
-        __syncwarp();
-        if (has_tile) {
-            copy_bulk(to + at::sm_at + (uint32_t)(lane * SM_BYTES), p.w.sm + from * SM_BYTES,
-                      SM_BYTES, ready);
-            copy_bulk(to + at::codes_at + (uint32_t)(lane * CODE_BYTES),
-                      p.w.codes + from * CODE_BYTES, CODE_BYTES, ready);
-        }
+        barrier_expect(ready, at::bytes);
+        copy_box(to + at::sm_at, &maps.sm, block * (SM_BYTES / 8), tile, ready);
+        copy_box(to + at::codes_at, &maps.codes, block * (CODE_BYTES / 8), tile, ready);
+        copy_box(to, &maps.x, block * GLYD_BLOCK_COLS, token, ready);
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
@@ -231,7 +219,7 @@ static __device__ __forceinline__ void many_store(const many_args &p, const floa
 
 template <int N, int WGS>
 static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
-    linear_many_kernel(const __grid_constant__ CUtensorMap x_map,
+    linear_many_kernel(const __grid_constant__ linear_maps maps,
                        const __grid_constant__ many_args p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -250,8 +238,8 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
     if (threadIdx.x / WARPGROUP == WGS) {
         if constexpr (N == 256)
             registers_fewer<40>();
-        if (threadIdx.x % WARPGROUP < 32)
-            many_feed<N, WGS>(p, &x_map, ring, full, empty);
+        if (threadIdx.x % WARPGROUP == 0)
+            many_feed<N, WGS>(p, maps, ring, full, empty);
     } else {
         if constexpr (N == 256)
             registers_more<232>();
@@ -266,7 +254,7 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
 
 template <int N, int WGS>
 static glyd_status many_launch(const many_args &p, const glyd_gpu_config *config,
-                               const CUtensorMap &map, cudaStream_t stream, glyd_error *err)
+                               const linear_maps &maps, cudaStream_t stream, glyd_error *err)
 {
     GLYD_TRY(cuda_status(cudaFuncSetAttribute(linear_many_kernel<N, WGS>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -284,7 +272,7 @@ static glyd_status many_launch(const many_args &p, const glyd_gpu_config *config
     launch.stream = stream;
     launch.attrs = &cluster;
     launch.numAttrs = 1;
-    return cuda_status(cudaLaunchKernelEx(&launch, linear_many_kernel<N, WGS>, map, p), "linear",
+    return cuda_status(cudaLaunchKernelEx(&launch, linear_many_kernel<N, WGS>, maps, p), "linear",
                        err);
 }
 
@@ -292,8 +280,8 @@ extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
                                           const glyd_gpu_config *config, const uint8_t *codes,
                                           cudaStream_t stream, glyd_error *err)
 {
-    CUtensorMap map;
-    GLYD_TRY(glyd_k_token_map(args, config->token_tile, &map, err));
+    linear_maps maps;
+    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile, 1, 4 * config->tiles, &maps, err));
     many_args p = {};
     p.w = arrays_of(args->weight, codes);
     p.bias = (const __nv_bfloat16 *)args->bias;
@@ -305,10 +293,10 @@ extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
     p.slice_blocks = (int)glyd_gpu_slice_blocks(args->weight->cols, args->plan.slices);
     p.stages = config->stages;
     if (config->token_tile == 64)
-        return config->tiles == 1 ? many_launch<64, 1>(p, config, map, stream, err)
-                                  : many_launch<64, 2>(p, config, map, stream, err);
+        return config->tiles == 1 ? many_launch<64, 1>(p, config, maps, stream, err)
+                                  : many_launch<64, 2>(p, config, maps, stream, err);
     if (config->token_tile == 128)
-        return config->tiles == 1 ? many_launch<128, 1>(p, config, map, stream, err)
-                                  : many_launch<128, 2>(p, config, map, stream, err);
-    return many_launch<256, 2>(p, config, map, stream, err);
+        return config->tiles == 1 ? many_launch<128, 1>(p, config, maps, stream, err)
+                                  : many_launch<128, 2>(p, config, maps, stream, err);
+    return many_launch<256, 2>(p, config, maps, stream, err);
 }
