@@ -23,6 +23,12 @@ static constexpr int SM_BYTES = GLYD_BLOCK_SM_WORDS * 4;
 static constexpr int CODE_BYTES = GLYD_BLOCK_CODE_WORDS * 4;
 static constexpr int X_ROW_BYTES = GLYD_BLOCK_COLS * 2;
 
+/* More tokens need more registers; a CTA's warps come in fours. */
+static constexpr int few_units_max(int token_tile)
+{
+    return token_tile == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
+}
+
 typedef struct few_args {
     packed_arrays w;
     const __nv_bfloat16 *bias;
@@ -85,58 +91,135 @@ static __device__ void few_feed(const few_args &p, const linear_maps &maps, int 
     }
 }
 
+/* Where a warp is in its slice. Three blocks are in the making: one is multiplied while the next
+ * is decoded and the words of the one after that, the front, are loaded. The front is BLOCKS
+ * blocks ahead of the one being multiplied, so that it lies in the next stage. */
+typedef struct few_walk {
+    uint32_t ring, full, empty;
+    uint32_t front, present; /* addresses of the front's stage and of the one before it */
+    int front_block, front_stage, parity;
+    int lane, unit, slice, block, end, stage; /* the block being multiplied */
+    uint32_t x_lane;
+    tile_bases base;
+    escape_window escapes;
+} few_walk;
+
+template <int NT>
+static __device__ __forceinline__ few_walk few_start(const few_args &p, uint32_t ring,
+                                                     uint32_t full, uint32_t empty)
+{
+    few_walk k;
+    k.ring = k.front = k.present = ring;
+    k.full = full;
+    k.empty = empty;
+    k.lane = (int)threadIdx.x % 32;
+    k.unit = (int)threadIdx.x / 32;
+    k.slice = k.unit / p.tiles;
+    k.front_stage = k.stage = k.parity = 0;
+    k.block = k.front_block = k.slice * p.slice_blocks;
+    k.end = min(k.block + p.slice_blocks, p.w.blocks);
+    int tile = min((int)blockIdx.x * p.tiles + k.unit % p.tiles, p.w.tiles - 1);
+    /* Rows of 128 bytes: lane 8i + r reads chunk i of token r, where the swizzle put it. */
+    k.x_lane = (uint32_t)(k.slice * BLOCKS * NT * 8 * X_ROW_BYTES + k.lane % 8 * X_ROW_BYTES +
+                          (k.lane / 8 ^ k.lane % 8) * 16);
+    k.base = bases_of(p.w, tile, k.lane);
+    k.escapes = escapes_from(p.w, tile, k.block, k.lane);
+    return k;
+}
+
+/* The packed words of a block. */
+typedef struct few_words {
+    uint4 sm0, sm1, codes;
+} few_words;
+
+/* Load the front block, `b` of its stage. Past the end the words are of no use and not waited for:
+ * that spares the loop a branch. */
+static __device__ __forceinline__ few_words few_load(const few_args &p, const few_stage &at,
+                                                     few_walk *k, int b)
+{
+    if (b == 0) {
+        k->present = k->front;
+        if (k->front_block < k->end) {
+            k->front = ring_wait(k->full + 8u * (uint32_t)k->front_stage, (uint32_t)k->parity,
+                                 k->ring + (uint32_t)k->front_stage * at.bytes);
+            if (++k->front_stage == p.stages) {
+                k->front_stage = 0;
+                k->parity ^= 1;
+            }
+        }
+    }
+    k->front_block++;
+    uint32_t u = (uint32_t)(k->unit * BLOCKS + b), lane = (uint32_t)k->lane * 16;
+    const uint4 *sm =
+        (const uint4 *)__cvta_shared_to_generic(k->front + at.sm_at + u * SM_BYTES + lane);
+    const uint4 *codes =
+        (const uint4 *)__cvta_shared_to_generic(k->front + at.codes_at + u * CODE_BYTES + lane);
+    return {sm[0], sm[32], codes[0]};
+}
+
+/* Multiply the present block, `b` of its stage, by `now`; meanwhile decode `words` to `next`, and
+ * load the front's. */
+template <int NT>
+static __device__ __forceinline__ void few_step(const few_args &p, const few_stage &at, few_walk *k,
+                                                int b, few_words *words, uint32_t *next,
+                                                float (&sum)[NT][4], const uint32_t *now)
+{
+    few_words front = few_load(p, at, k, b);
+    uint32_t x[NT][8], read = 0;
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        uint32_t tokens = k->present + k->x_lane + (uint32_t)((b * NT + n) * 8 * X_ROW_BYTES);
+        load_matrix_x4(x[n], tokens);
+        load_matrix_x4(x[n] + 4, tokens ^ 64);
+        read |= x[n][0] | x[n][4];
+    }
+#pragma unroll
+    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+            mma_m16n8k16(sum[n], now + 4 * j, x[n][2 * j], x[n][2 * j + 1]);
+    }
+    fragment_decode(next, words->sm0, words->sm1, words->codes, k->base);
+    *words = front;
+    k->block++;
+    escapes_put(next, &k->escapes, k->block, k->lane);
+    if (b == BLOCKS - 1 || k->block == k->end) {
+        ring_release(k->empty + 8u * (uint32_t)k->stage, read, k->lane);
+        if (++k->stage == p.stages)
+            k->stage = 0;
+    }
+}
+
 /* A unit's chain: its sums over its slice. */
 template <int NT>
 static __device__ __forceinline__ void few_chain(const few_args &p, float (&sum)[NT][4],
                                                  uint32_t ring, uint32_t full, uint32_t empty)
 {
+    static_assert(BLOCKS == 2, "two fragments take turns");
     const few_stage at(p, NT * 8);
-    int lane = (int)threadIdx.x % 32, unit = (int)threadIdx.x / 32;
-    int tile = (int)blockIdx.x * p.tiles + unit % p.tiles, slice = unit / p.tiles;
-    bool there = tile < p.w.tiles;
-    tile_bases base = bases_of(p.w, there ? tile : 0, lane);
-    escape_window escapes = escapes_from(p.w, there ? tile : 0, slice * p.slice_blocks, lane);
-    /* Rows of 128 bytes: lane 8i + r reads chunk i of token r, where the swizzle put it. */
-    uint32_t x_lane = (uint32_t)((lane % 8) * X_ROW_BYTES + ((lane / 8) ^ (lane % 8)) * 16);
+    few_walk k = few_start<NT>(p, ring, full, empty);
+    uint32_t even[GLYD_FRAGMENT_REGISTERS], odd[GLYD_FRAGMENT_REGISTERS];
+    few_words words = few_load(p, at, &k, 0);
+    fragment_decode(even, words.sm0, words.sm1, words.codes, k.base);
+    escapes_put(even, &k.escapes, k.block, k.lane);
+    words = few_load(p, at, &k, 1);
+    for (;;) {
+        few_step<NT>(p, at, &k, 0, &words, odd, sum, even);
+        if (k.block == k.end)
+            break;
+        few_step<NT>(p, at, &k, 1, &words, even, sum, odd);
+        if (k.block == k.end)
+            break;
+    }
+    /* Stages of longer slices: nothing in them is this warp's, but it has a say in their end. */
     int parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
-    for (int i = 0, stage = 0, parity = 0; i < parts; i++) {
-        uint32_t from = ring_wait(full + 8u * (uint32_t)stage, (uint32_t)parity,
-                                  ring + (uint32_t)stage * at.bytes);
-        int n = there ? part_blocks(p, slice, i) : 0;
-        uint32_t read = 0;
-#pragma unroll
-        for (int b = 0; b < BLOCKS; b++) {
-            if (b >= n)
-                break;
-            uint32_t u = (uint32_t)(unit * BLOCKS + b);
-            const uint4 *sm =
-                (const uint4 *)__cvta_shared_to_generic(from + at.sm_at + u * SM_BYTES) + lane;
-            const uint4 *codes =
-                (const uint4 *)__cvta_shared_to_generic(from + at.codes_at + u * CODE_BYTES) + lane;
-            uint32_t a[GLYD_FRAGMENT_REGISTERS], x[NT][8];
-            fragment_decode(a, sm[0], sm[32], codes[0], base);
-#pragma unroll
-            for (int k = 0; k < NT; k++) {
-                uint32_t tokens = from + (uint32_t)slice * at.x_bytes + x_lane +
-                                  (uint32_t)((b * NT + k) * 8 * X_ROW_BYTES);
-                load_matrix_x4(x[k], tokens);
-                load_matrix_x4(x[k] + 4, tokens ^ 64);
-            }
-            escapes_put(a, &escapes, slice * p.slice_blocks + i * BLOCKS + b, lane);
-#pragma unroll
-            for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
-#pragma unroll
-                for (int k = 0; k < NT; k++)
-                    mma_m16n8k16(sum[k], a + 4 * j, x[k][2 * j], x[k][2 * j + 1]);
-            }
-#pragma unroll
-            for (int k = 0; k < NT; k++)
-                read |= x[k][0] | x[k][4];
-        }
-        ring_release(empty + 8u * (uint32_t)stage, read, lane);
-        if (++stage == p.stages) {
-            stage = 0;
-            parity ^= 1;
+    int mine = (k.end - k.slice * p.slice_blocks + BLOCKS - 1) / BLOCKS;
+    for (; mine < parts; mine++) {
+        uint32_t read = ring_wait(full + 8u * (uint32_t)k.stage, (uint32_t)k.parity, ring);
+        ring_release(empty + 8u * (uint32_t)k.stage, read, k.lane);
+        if (++k.stage == p.stages) {
+            k.stage = 0;
+            k.parity ^= 1;
         }
     }
 }
@@ -183,7 +266,7 @@ static __device__ __forceinline__ void few_store(const few_args &p, const float 
 }
 
 template <int NT>
-static __global__ void __launch_bounds__((GLYD_GPU_FEW_UNITS_MAX + 1) * 32, 1)
+static __global__ void __launch_bounds__((few_units_max(NT * 8) + 1) * 32, 1)
     linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
 {
     extern __shared__ __align__(1024) uint8_t shared[];
@@ -246,5 +329,7 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
         return few_launch<1>(p, config, maps, stream, err);
     if (config->token_tile == 16)
         return few_launch<2>(p, config, maps, stream, err);
-    return few_launch<4>(p, config, maps, stream, err);
+    if (config->token_tile == 32)
+        return few_launch<4>(p, config, maps, stream, err);
+    return few_launch<8>(p, config, maps, stream, err);
 }

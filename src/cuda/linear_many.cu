@@ -7,10 +7,11 @@
  *
  * Thread to data   warp w of a warpgroup: tile 4 * warpgroup + w of the CTA. Lane 4g + t: rows g
  *                  and g + 8 of it; sum[4k + i] is token 8k + 2t + (i & 1), row g + 8 (i >> 1).
- * Shared memory    a ring of stages, then the barriers. A stage is one block of every tile:
- *                    x      [N, 64] bf16, 128-byte swizzle: the B operand as it lies
- *                    sm     4 WGS x 1,024 bytes
- *                    codes  4 WGS x 512 bytes
+ * Shared memory    a ring of stages, then the barriers. A stage is a block or two of
+ *                  every tile:
+ *                    x      blocks x [N, 64] bf16, 128-byte swizzle: the B operand as it lies
+ *                    sm     4 WGS x blocks x 1,024 bytes
+ *                    codes  4 WGS x blocks x 512 bytes
  *                  After the last product the ring's place holds sums and results.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -33,10 +34,13 @@ typedef struct many_args {
     int tokens, token_tiles, slices, slice_blocks, stages;
 } many_args;
 
+/* A stage: two blocks where registers allow, whose decoding then interleaves. */
 template <int N, int WGS> struct many_stage {
-    static constexpr uint32_t sm_at = N * X_ROW_BYTES;
-    static constexpr uint32_t codes_at = sm_at + 4 * WGS * SM_BYTES;
-    static constexpr uint32_t bytes = codes_at + 4 * WGS * CODE_BYTES;
+    static constexpr int blocks = N == 256 ? 1 : 2;
+    static constexpr uint32_t x_bytes = N * X_ROW_BYTES;
+    static constexpr uint32_t sm_at = blocks * x_bytes;
+    static constexpr uint32_t codes_at = sm_at + blocks * 4 * WGS * SM_BYTES;
+    static constexpr uint32_t bytes = codes_at + blocks * 4 * WGS * CODE_BYTES;
     static_assert(sm_at % 1024 == 0 && bytes % 1024 == 0, "the swizzle's atoms");
 };
 
@@ -55,13 +59,15 @@ static __device__ void many_feed(const many_args &p, const linear_maps &maps, ui
     int block = (int)blockIdx.z * p.slice_blocks, n = many_blocks(p);
     int token = (int)blockIdx.x % p.token_tiles * N;
     int tile = (int)blockIdx.x / p.token_tiles * 4 * WGS;
-    for (int i = 0, stage = 0, parity = 1; i < n; i++, block++) {
+    for (int i = 0, stage = 0, parity = 1; i < n; i += at::blocks, block += at::blocks) {
         uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
         barrier_expect(ready, at::bytes);
         copy_box(to + at::sm_at, &maps.sm, block * (SM_BYTES / 8), tile, ready);
         copy_box(to + at::codes_at, &maps.codes, block * (CODE_BYTES / 8), tile, ready);
-        copy_box(to, &maps.x, block * GLYD_BLOCK_COLS, token, ready);
+        for (int b = 0; b < at::blocks; b++)
+            copy_box(to + (uint32_t)b * at::x_bytes, &maps.x, (block + b) * GLYD_BLOCK_COLS, token,
+                     ready);
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
@@ -72,40 +78,53 @@ static __device__ void many_feed(const many_args &p, const linear_maps &maps, ui
 /* What a warp keeps while it walks its slice. */
 typedef struct many_walk {
     uint32_t ring, full, empty;
-    int warp, lane, block, stage, parity;
+    int warp, lane, block, end, stage, parity;
     tile_bases base;
     escape_window escapes;
 } many_walk;
 
-/* Decode the walk's next block into `a` and start its four products. */
+/* Decode the walk's next stage into `a` and start its products. */
 template <int N, int WGS>
-static __device__ __forceinline__ void many_step(float *sum, uint32_t *a, many_walk *k)
+static __device__ __forceinline__ void many_step(float *sum, uint32_t (*a)[GLYD_FRAGMENT_REGISTERS],
+                                                 many_walk *k)
 {
     typedef many_stage<N, WGS> at;
     uint32_t x = ring_wait(k->full + 8u * (uint32_t)k->stage, (uint32_t)k->parity,
                            k->ring + (uint32_t)k->stage * at::bytes);
+    uint32_t place = (uint32_t)(k->warp * at::blocks), lane = (uint32_t)k->lane * 16;
     const uint4 *sm =
-        (const uint4 *)__cvta_shared_to_generic(x + at::sm_at + (uint32_t)(k->warp * SM_BYTES)) +
-        k->lane;
-    const uint4 *codes = (const uint4 *)__cvta_shared_to_generic(x + at::codes_at +
-                                                                 (uint32_t)(k->warp * CODE_BYTES)) +
-                         k->lane;
-    fragment_decode(a, sm[0], sm[32], codes[0], k->base);
-    escapes_put(a, &k->escapes, k->block, k->lane);
-    uint64_t b = wgmma_operand(x);
+        (const uint4 *)__cvta_shared_to_generic(x + at::sm_at + place * SM_BYTES + lane);
+    const uint4 *codes =
+        (const uint4 *)__cvta_shared_to_generic(x + at::codes_at + place * CODE_BYTES + lane);
+#pragma unroll
+    for (int b = 0; b < at::blocks; b++)
+        fragment_decode(a[b], sm[64 * b], sm[64 * b + 32], codes[32 * b], k->base);
+#pragma unroll
+    for (int b = 0; b < at::blocks; b++)
+        escapes_put(a[b], &k->escapes, k->block + b, k->lane);
     wgmma_fence();
 #pragma unroll
-    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)
-        wgmma_k16<N>(sum, a + 4 * j, b + (uint64_t)(j * GLYD_GROUP_COLS * 2 >> 4));
+    for (int b = 0; b < at::blocks; b++) {
+        if (k->block + b >= k->end)
+            break;
+        uint64_t operand = wgmma_operand(x + (uint32_t)b * at::x_bytes);
+#pragma unroll
+        for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)
+            wgmma_k16<N>(sum, a[b] + 4 * j, operand + (uint64_t)(j * GLYD_GROUP_COLS * 2 >> 4));
+    }
     wgmma_commit();
 }
 
-/* The products of the block before the last one started are done: let go of its stage. */
-static __device__ __forceinline__ void many_next(many_walk *k, int stages)
+/* The products of the stage before the last one started are done: let go of it. */
+static __device__ __forceinline__ void many_next(many_walk *k, int stages, bool has_before)
 {
-    if (k->lane == 0 && k->block >= 0) {
+    if (k->lane == 0 && has_before) {
         int before = k->stage ? k->stage - 1 : stages - 1;
         barrier_arrive(k->empty + 8u * (uint32_t)before);
+    }
+    if (++k->stage == stages) {
+        k->stage = 0;
+        k->parity ^= 1;
     }
 }
 
@@ -113,6 +132,7 @@ template <int N, int WGS>
 static __device__ __forceinline__ void many_chain(const many_args &p, float *sum, uint32_t ring,
                                                   uint32_t full, uint32_t empty)
 {
+    typedef many_stage<N, WGS> at;
     many_walk k;
     k.warp = (int)threadIdx.x / 32;
     k.lane = (int)threadIdx.x % 32;
@@ -121,29 +141,27 @@ static __device__ __forceinline__ void many_chain(const many_args &p, float *sum
     k.empty = empty;
     k.stage = k.parity = 0;
     int tile = min((int)blockIdx.x / p.token_tiles * 4 * WGS + k.warp, p.w.tiles - 1);
-    int first = (int)blockIdx.z * p.slice_blocks, n = many_blocks(p);
+    int first = (int)blockIdx.z * p.slice_blocks;
     k.block = first;
+    k.end = first + many_blocks(p);
     k.base = bases_of(p.w, tile, k.lane);
     k.escapes = escapes_from(p.w, tile, first, k.lane);
 #pragma unroll
     for (int i = 0; i < N / 2; i++)
         sum[i] = 0;
-    uint32_t a[2][GLYD_FRAGMENT_REGISTERS];
-    for (int i = 0; i < n; i += 2) {
+    uint32_t a[2][at::blocks][GLYD_FRAGMENT_REGISTERS];
+    for (;;) {
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
-            if (i + odd == n)
+            if (k.block >= k.end)
                 break;
             many_step<N, WGS>(sum, a[odd], &k);
             wgmma_wait<1>(); /* the registers a[!odd] and the stage before are free */
-            if (i + odd > 0)
-                many_next(&k, p.stages);
-            k.block++;
-            if (++k.stage == p.stages) {
-                k.stage = 0;
-                k.parity ^= 1;
-            }
+            many_next(&k, p.stages, k.block > first);
+            k.block += at::blocks;
         }
+        if (k.block >= k.end)
+            break;
     }
     wgmma_wait<0>();
 }
