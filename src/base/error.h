@@ -9,6 +9,10 @@
 
 #include "glyd/status.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Write the text into err (if not NULL), return status. Newlines in the text become spaces. */
 glyd_status glyd_error_set(glyd_error *err, glyd_status status, const char *format, ...)
     GLYD_PRINTF(3, 4);
@@ -17,7 +21,8 @@ glyd_status glyd_error_set(glyd_error *err, glyd_status status, const char *form
 glyd_status glyd_error_prefix(glyd_error *err, glyd_status status, const char *format, ...)
     GLYD_PRINTF(3, 4);
 
-_Noreturn void glyd_assert_failed(const char *expression, const char *file, int line);
+__attribute__((noreturn)) void glyd_assert_failed(const char *expression, const char *file,
+                                                  int line);
 
 #define GLYD_TRY(call)                                                                             \
     do {                                                                                           \
@@ -46,4 +51,7 @@ _Noreturn void glyd_assert_failed(const char *expression, const char *file, int 
 #define GLYD_ASSERT(condition)                                                                     \
     ((condition) ? (void)0 : glyd_assert_failed(#condition, __FILE__, __LINE__))
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -36,6 +36,9 @@ typedef enum glyd_role {
     GLYD_ROLES,
 } glyd_role;
 
+/* A role's name as manifests write it, such as "attn_q". NULL if unknown. */
+const char *glyd_role_name(glyd_role role);
+
 typedef enum glyd_rope_kind {
     GLYD_ROPE_DEFAULT, /* inverse frequencies theta^(-2i / head_dim) */
     GLYD_ROPE_LINEAR,  /* positions divided by factor */
@@ -84,6 +87,11 @@ void glyd_model_close(glyd_model *model); /* NULL is allowed */
 
 const glyd_config *glyd_model_config(const glyd_model *model);
 bool glyd_model_is_packed(const glyd_model *model); /* a glyd save, not a bf16 checkpoint */
+
+/* As glyd_model_weight without the check, which reads the whole matrix: layout, shape and sizes are
+ * right, but a packed matrix must pass glyd_check before it is decoded. */
+GLYD_MUST_CHECK glyd_status glyd_model_peek(const glyd_model *model, glyd_role role, int layer,
+                                            glyd_matrix *m, glyd_error *err);
 
 /* Fill *m with the matrix of a role; `layer` is 0 for the roles outside layers. Vectors (norms,
  * biases) come as 1 x n bf16 matrices. Packed matrices passed glyd_check when this returns.

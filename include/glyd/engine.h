@@ -1,0 +1,191 @@
+/* engine.h - run a model: token ids in, token ids out.
+ *
+ * An engine holds one model (a bf16 Hugging Face folder or a glyd save) and answers requests. Text,
+ * chat templates and tools live above it. What it promises:
+ *   - packed weights give the logits of the same weights held as bf16, bit for bit;
+ *   - a sequence's tokens do not depend on what else runs, on how its prompt was cut into chunks,
+ *     on what it shares with an earlier prompt, or on the number of threads;
+ *   - memory is planned before anything is loaded, and nothing is allocated while tokens run;
+ *   - a prompt that does not fit is refused with both numbers, never cut.
+ *
+ *     glyd_engine_options options = glyd_engine_options_default("model");
+ *     glyd_engine *engine;
+ *     glyd_ticket *ticket;
+ *     glyd_result result;
+ *     glyd_engine_open(&options, &engine, &err);
+ *     glyd_request request = glyd_request_default(engine);
+ *     request.ids = ids, request.n_ids = n, request.on_token = print_token;
+ *     glyd_engine_submit(engine, &request, &ticket, &err);
+ *     glyd_ticket_wait(ticket, &result);
+ *     glyd_ticket_free(ticket);
+ *     glyd_engine_close(engine);
+ *
+ * Threads    the engine runs on a thread of its own, and callbacks come from it: they must not
+ *            block for long, and may cancel tickets but not wait for them, submit, or close.
+ *            Everything else may be called from any thread.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef GLYD_ENGINE_H
+#define GLYD_ENGINE_H
+
+#include "glyd/codec.h"
+#include <stdbool.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum glyd_backend_kind {
+    GLYD_BACKEND_AUTO = 0, /* the fastest that is there */
+    GLYD_BACKEND_CPU = 1,
+    GLYD_BACKEND_CUDA = 2,
+} glyd_backend_kind;
+
+typedef struct glyd_engine_options {
+    const char *folder; /* a bf16 Hugging Face model folder or a glyd save */
+    glyd_backend_kind backend;
+    int n_threads;     /* 0: one a core that this process may use */
+    bool pin;          /* each thread stays on its core */
+    int context;       /* tokens a sequence may have, prompt included; 0: the model's, <= 8192 */
+    int n_sequences;   /* sequences that run at once */
+    int chunk_tokens;  /* tokens of one step: how finely prompts are cut */
+    int64_t kv_tokens; /* tokens of all sequences together; 0: n_sequences * context */
+} glyd_engine_options;
+
+/* One sequence, the model's context up to 8192, every core. `folder` is borrowed until the call
+ * that takes the options returns. */
+GLYD_API glyd_engine_options glyd_engine_options_default(const char *folder);
+
+/* What a model takes, in bytes. */
+typedef struct glyd_plan {
+    glyd_layout layout;    /* of most weights */
+    int64_t n_weights;     /* values, tied ones once */
+    size_t weight_bytes;   /* as held; on a CPU mapped from the file, not copied */
+    size_t kv_bytes;       /* the whole KV pool */
+    size_t kv_token_bytes; /* of it, one token */
+    size_t scratch_bytes;  /* activations, logits, page tables, sampler */
+    size_t total_bytes;    /* the sum of the three */
+    int context;           /* tokens a sequence may have */
+    int context_model;     /* what the model was made for */
+    int n_sequences;
+    int64_t kv_tokens; /* tokens the KV pool holds */
+} glyd_plan;
+
+/* Compute the plan from headers and config alone: no weight is read.
+ * Errors: as glyd_engine_open. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_engine_plan(const glyd_engine_options *options,
+                                                      glyd_plan *plan, glyd_error *err);
+
+typedef struct glyd_engine glyd_engine;
+
+/* Open a model and start its thread. Errors: E_NOTFOUND, E_UNSUPPORTED (family, dtype, backend),
+ * E_FORMAT, E_CORRUPT, E_ARG (options), E_LIMIT (a context longer than the model's), E_NOMEM. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_engine_open(const glyd_engine_options *options,
+                                                      glyd_engine **engine, glyd_error *err);
+
+/* Cancel what runs, join the thread, free all. Tickets stay valid until they are freed. NULL is
+ * allowed. */
+GLYD_API void glyd_engine_close(glyd_engine *engine);
+
+/* What is known of an open model; everything lives as long as the engine. */
+typedef struct glyd_engine_info {
+    const char *family;  /* "llama", "mistral", "qwen2", "qwen3" */
+    const char *backend; /* "cpu (avx512)", ... */
+    int n_threads;
+    int vocab;
+    int32_t bos_id; /* -1: none */
+    const int32_t *stop_ids;
+    int n_stop_ids;
+    glyd_plan plan;
+} glyd_engine_info;
+
+GLYD_API const glyd_engine_info *glyd_engine_describe(const glyd_engine *engine);
+
+/* How the next token is drawn. In this order: repetition penalty; at temperature 0 the largest
+ * logit; else divide by the temperature, keep the top_k largest, of these the fewest whose
+ * probability reaches top_p, of these the ones of at least min_p times the largest, and draw.
+ * Equal logits rank by lowest id. Draw i of a request is a function of `seed` and i alone. */
+typedef struct glyd_sampling {
+    double temperature;        /* 0: greedy */
+    int top_k;                 /* 0: all */
+    double top_p;              /* 1: all */
+    double min_p;              /* 0: all */
+    double repetition_penalty; /* 1: none; applies to ids of the prompt and of the answer */
+    uint64_t seed;
+} glyd_sampling;
+
+typedef enum glyd_finish {
+    GLYD_FINISH_STOP = 0,      /* a stop id was drawn; it is not passed to on_token */
+    GLYD_FINISH_LENGTH = 1,    /* tokens_max tokens were made */
+    GLYD_FINISH_CONTEXT = 2,   /* the context is full */
+    GLYD_FINISH_CANCELLED = 3, /* glyd_ticket_cancel or glyd_engine_close */
+    GLYD_FINISH_ERROR = 4,     /* see result.error */
+} glyd_finish;
+
+/* The fixed name of a finish: "stop", "length", "context", "cancelled", "error". */
+GLYD_API const char *glyd_finish_name(glyd_finish finish);
+
+typedef struct glyd_result {
+    glyd_finish finish;
+    int32_t stop_id; /* the id that stopped it; -1 otherwise */
+    int n_prompt;    /* tokens of the prompt, */
+    int n_reused;    /* of these, found in the KV cache */
+    int n_tokens;    /* tokens made, stop id not counted */
+    double prompt_s; /* from the first step to the first token */
+    double decode_s; /* from the first token to the last */
+    glyd_error error;
+} glyd_result;
+
+enum { GLYD_REQUEST_STOP_IDS_MAX = 64 };
+
+typedef struct glyd_request {
+    const int32_t *ids; /* the prompt; copied by submit */
+    int n_ids;
+    int tokens_max; /* 0: until the context is full */
+    glyd_sampling sampling;
+    const int32_t *stop_ids; /* besides the model's own; copied by submit */
+    int n_stop_ids;
+    bool ignore_stop;                        /* draw on past the model's stop ids (benchmarks) */
+    void *arg;                               /* passed to the callbacks */
+    void (*on_token)(void *arg, int32_t id); /* NULL is allowed */
+    void (*on_finish)(void *arg, const glyd_result *result); /* last; NULL is allowed */
+} glyd_request;
+
+/* An empty prompt, no limit, and the sampling that generation_config.json asks for (greedy where
+ * it asks for nothing). */
+GLYD_API glyd_request glyd_request_default(const glyd_engine *engine);
+
+/* A request that was accepted. Free it once; freeing one that still runs cancels it. */
+typedef struct glyd_ticket glyd_ticket;
+
+/* Queue a request. Errors: E_ARG (empty prompt, an id out of the vocabulary, sampling out of
+ * range), E_LIMIT (the prompt leaves no room in the context: the text has both numbers),
+ * E_NOMEM, E_CANCELLED (the engine is closing). *ticket is set before the first callback. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_engine_submit(glyd_engine *engine,
+                                                        const glyd_request *request,
+                                                        glyd_ticket **ticket, glyd_error *err);
+
+/* Ask a request to stop; it finishes within a step. Any thread, any time before the free. Safe in
+ * a signal handler. */
+GLYD_API void glyd_ticket_cancel(glyd_ticket *ticket);
+
+/* Wait until on_finish has returned; `result` may be NULL. */
+GLYD_API void glyd_ticket_wait(glyd_ticket *ticket, glyd_result *result);
+
+GLYD_API void glyd_ticket_free(glyd_ticket *ticket); /* NULL is allowed */
+
+enum { GLYD_LOGITS_HASH_BYTES = 65 };
+
+/* SHA-256 of the float32 logits of every position of a prompt, position after position: 64
+ * lower-case digits and a terminator. The same for packed and bf16 weights, for every number of
+ * threads and every chunk size on one backend. Waits for its turn; not from a callback.
+ * Errors: as glyd_engine_submit. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_engine_logits_hash(glyd_engine *engine,
+                                                             const int32_t *ids, int n_ids,
+                                                             char hex[GLYD_LOGITS_HASH_BYTES],
+                                                             glyd_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,77 @@
+/* options.h - the one table of options: parsing, --help, and which command takes which.
+ *
+ * To add an option: a line in GLYD_OPTION_LIST. To add a command: a line in main.c's table and its
+ * bit here.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef GLYD_CLI_OPTIONS_H
+#define GLYD_CLI_OPTIONS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Commands, as bits of an option's set. */
+enum {
+    GLYD_FOR_PACK = 1 << 0,
+    GLYD_FOR_VERIFY = 1 << 1,
+    GLYD_FOR_UNPACK = 1 << 2,
+    GLYD_FOR_PLAN = 1 << 3,
+    GLYD_FOR_RUN = 1 << 4,
+    GLYD_FOR_SAVES = GLYD_FOR_PACK | GLYD_FOR_VERIFY | GLYD_FOR_UNPACK,
+    GLYD_FOR_ALL = -1,
+};
+
+/* X(id, short name or 0, long name, argument or NULL, help, commands) */
+#define GLYD_OPTION_LIST(X)                                                                        \
+    X(HELP, 'h', "help", NULL, "show this help", GLYD_FOR_ALL)                                     \
+    X(LAYOUT, 'l', "layout", "NAME", "mma (the smallest, default) or mma12", GLYD_FOR_PACK)        \
+    X(THREADS, 't', "threads", "N", "threads to use (default: one a core)",                        \
+      GLYD_FOR_SAVES | GLYD_FOR_RUN)                                                               \
+    X(SHARD_SIZE, 0, "shard-size", "GB", "bf16 weights that share a file (default: 5)",            \
+      GLYD_FOR_PACK)                                                                               \
+    X(ANY, 0, "any", NULL, "also a model of a type that glyd cannot run itself", GLYD_FOR_PACK)    \
+    X(MEMORY, 'm', "memory", "GB", "plan for this much memory (default: what is available)",       \
+      GLYD_FOR_PLAN)                                                                               \
+    X(JSON, 0, "json", NULL, "print the result as JSON", GLYD_FOR_SAVES | GLYD_FOR_PLAN)           \
+    X(QUIET, 'q', "quiet", NULL, "no progress bar", GLYD_FOR_SAVES)
+
+typedef enum glyd_option {
+#define GLYD_OPTION_ENUM(id, letter, name, argument, help, commands) GLYD_OPTION_##id,
+    GLYD_OPTION_LIST(GLYD_OPTION_ENUM)
+#undef GLYD_OPTION_ENUM
+        GLYD_OPTIONS,
+} glyd_option;
+
+enum { GLYD_OPERANDS_MAX = 4 };
+
+typedef struct glyd_args {
+    const char *value[GLYD_OPTIONS]; /* NULL: not given; a switch that is: "" */
+    const char *operand[GLYD_OPERANDS_MAX];
+    int n_operands;
+} glyd_args;
+
+typedef struct glyd_command {
+    const char *name;
+    const char *operands; /* "MODEL OUT" */
+    const char *summary;  /* for --help */
+    int n_operands;
+    int bit; /* GLYD_FOR_... */
+    int (*run)(const glyd_args *args);
+} glyd_command;
+
+/* Exit codes of the program. */
+enum { GLYD_EXIT_DONE = 0, GLYD_EXIT_FAILED = 1, GLYD_EXIT_USAGE = 2, GLYD_EXIT_CORRUPT = 3 };
+
+/* Read what follows the command's name. False: a message was printed, exit with GLYD_EXIT_USAGE. */
+bool glyd_args_parse(const glyd_command *command, int argc, char **argv, glyd_args *args);
+
+/* The value of an option as a number; *value stays where it was not given. False: as above. */
+bool glyd_args_int(const glyd_command *command, const glyd_args *args, glyd_option option,
+                   int64_t min, int64_t max, int64_t *value);
+bool glyd_args_real(const glyd_command *command, const glyd_args *args, glyd_option option,
+                    double min, double max, double *value);
+
+/* Print the help of a command on stdout. */
+void glyd_help_print(const glyd_command *command);
+
+#endif

@@ -1,0 +1,32 @@
+/* encode.h - writing one run of layout `mma`.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef GLYD_CODEC_ENCODE_H
+#define GLYD_CODEC_ENCODE_H
+
+#include "codec/prefix.h"
+
+enum {
+    /* Two words are dealt before any is used up, and a third may be the last to be looked at. */
+    GLYD_LANE_WORDS_MAX = GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_STEPS * 2 * GLYD_CODE_BITS_MAX / 32 + 3,
+};
+
+/* What encoding a run needs beside its input and output. */
+typedef struct glyd_encoder {
+    uint32_t words[GLYD_LANES][GLYD_LANE_WORDS_MAX];
+    uint8_t bits[GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_STEPS][GLYD_LANES];
+} glyd_encoder;
+
+/* The most bytes that a run of so many blocks takes, a multiple of 16. */
+static inline int64_t glyd_encode_bound(int64_t blocks)
+{
+    int64_t words = blocks * GLYD_BLOCK_STEPS * 2 * GLYD_CODE_BITS_MAX + 2 * GLYD_LANES;
+    return (words * 4 + GLYD_RUN_ALIGN - 1) / GLYD_RUN_ALIGN * GLYD_RUN_ALIGN;
+}
+
+/* Encode `blocks` blocks of mma12 code words; every pair has a code. Returns the bytes written,
+ * zero padding to a multiple of 16 counted. */
+int64_t glyd_encode_run(glyd_encoder *encoder, const glyd_prefix *prefix, const uint32_t *codes,
+                        int blocks, uint8_t *out);
+
+#endif

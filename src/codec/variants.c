@@ -1,0 +1,151 @@
+/* variants.c - the plain-C inner loops, which the vector variants are held to, and the choice.
+ *
+ * decode: a lane's bit buffer holds more than 32 bits before each step, and a step takes at most
+ * 22, so one look at each buffer after a step is enough.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "codec/variants.h"
+#include "codec/load.h"
+
+typedef struct lane_state {
+    uint64_t buffer;
+    int bits;
+} lane_state;
+
+/* Take one pair from the low end of the lane's buffer. */
+static inline uint32_t take(lane_state *l, const glyd_lookup *lookup)
+{
+    uint32_t entry = lookup->entry[l->buffer & (GLYD_LOOKUP_ENTRIES - 1)];
+    int n = (int)(entry >> GLYD_LOOKUP_BITS_SHIFT & 15);
+    l->buffer >>= n;
+    l->bits -= n;
+    return entry & GLYD_LOOKUP_CODES;
+}
+
+static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
+                      uint32_t *codes, uint64_t *left)
+{
+    lane_state lanes[GLYD_LANES];
+    int64_t next = 2 * GLYD_LANES;
+    if (n_words < next)
+        return -1;
+    for (int l = 0; l < GLYD_LANES; l++) {
+        uint64_t high = glyd_load_u32(words, GLYD_LANES + l);
+        lanes[l] = (lane_state){.buffer = high << 32 | glyd_load_u32(words, l), .bits = 64};
+    }
+    int steps = blocks * GLYD_BLOCK_STEPS;
+    for (int step = 0; step < steps; step++) {
+        int half = step & 1;
+        uint32_t *to = codes + step / GLYD_BLOCK_STEPS * GLYD_BLOCK_CODE_WORDS +
+                       glyd_code_word(0, step / 2 % GLYD_BLOCK_GROUPS);
+        for (int l = 0; l < GLYD_LANES; l++, to += GLYD_BLOCK_GROUPS) {
+            uint32_t pairs = take(&lanes[l], lookup);
+            pairs |= take(&lanes[l], lookup) << 4;
+            *to = half ? *to | pairs << 8 : pairs;
+        }
+        if (step + 1 == steps)
+            break;
+        for (int l = 0; l < GLYD_LANES; l++) {
+            if (lanes[l].bits > GLYD_REFILL_BITS)
+                continue;
+            if (next == n_words)
+                return -1;
+            lanes[l].buffer |= (uint64_t)glyd_load_u32(words, next++) << lanes[l].bits;
+            lanes[l].bits += 32;
+        }
+    }
+    *left = 0;
+    for (int l = 0; l < GLYD_LANES; l++)
+        *left |= lanes[l].buffer;
+    return next;
+}
+
+/* Exchange the bytes of both halves: register 2q + 1's view of an sm word. */
+static inline uint32_t exchange(uint32_t sm)
+{
+    return (sm >> 8 & 0x00ff00ff) | (sm & 0x00ff00ff) << 8;
+}
+
+/* One register: two weights of a row. `codes` has theirs at bits 0 and 16. */
+static inline void put_pair(uint16_t *to, uint32_t sm, uint32_t codes, uint32_t base)
+{
+    uint32_t pair = (sm & GLYD_SM_MASK) | ((codes & 0x000f000f) + base * 0x00010001) << 7;
+    memcpy(to, &pair, sizeof pair);
+}
+
+static void join(const uint8_t *sm, const uint8_t *codes, const uint8_t *bases, uint16_t *bf16,
+                 int64_t stride)
+{
+    for (int lane = 0; lane < GLYD_LANES; lane++) {
+        int row = lane >> 2;
+        uint16_t *to = bf16 + row * stride + 2 * (lane & 3);
+        for (int group = 0; group < GLYD_BLOCK_GROUPS; group++) {
+            uint32_t code = glyd_load_u32(codes, glyd_code_word(lane, group));
+            for (int q = 0; q < 2; q++, to += 8, code >>= 8) {
+                uint32_t word = glyd_load_u32(sm, glyd_sm_word(lane, group, q));
+                put_pair(to, word, code, bases[row]);
+                put_pair(to + 8 * stride, exchange(word), code >> 4, bases[row + 8]);
+            }
+        }
+    }
+}
+
+/* The codes of a register's two weights at bits 0 and 16; *escaped is set where there is none. */
+static inline uint32_t get_codes(const uint16_t *from, uint32_t base, uint32_t fill, int *escaped)
+{
+    uint32_t low = (from[0] >> 7 & 255U) - base, high = (from[1] >> 7 & 255U) - base;
+    if ((low | high) >= GLYD_WINDOW) { /* a negative difference is a large one */
+        *escaped = 1;
+        low = low < GLYD_WINDOW ? low : fill;
+        high = high < GLYD_WINDOW ? high : fill;
+    }
+    return low | high << 16;
+}
+
+static int split(const uint16_t *bf16, int64_t stride, const uint8_t *bases, int fill, uint32_t *sm,
+                 uint32_t *codes)
+{
+    int escaped = 0;
+    for (int lane = 0; lane < GLYD_LANES; lane++) {
+        int row = lane >> 2;
+        const uint16_t *from = bf16 + row * stride + 2 * (lane & 3);
+        for (int group = 0; group < GLYD_BLOCK_GROUPS; group++) {
+            uint32_t code = 0;
+            for (int q = 0; q < 2; q++, from += 8) {
+                const uint16_t *below = from + 8 * stride;
+                uint32_t pair = from[0] | (uint32_t)from[1] << 16;
+                uint32_t pair_below = below[0] | (uint32_t)below[1] << 16;
+                sm[glyd_sm_word(lane, group, q)] =
+                    (pair & GLYD_SM_MASK) | exchange(pair_below & GLYD_SM_MASK);
+                uint32_t c = get_codes(from, bases[row], (uint32_t)fill, &escaped);
+                c |= get_codes(below, bases[row + 8], (uint32_t)fill, &escaped) << 4;
+                code |= c << 8 * q;
+            }
+            codes[glyd_code_word(lane, group)] = code;
+        }
+    }
+    return escaped;
+}
+
+const glyd_variants glyd_variants_c = {decode, join, split};
+
+const glyd_variants *glyd_variants_get(glyd_variant variant)
+{
+    switch (variant) {
+    case GLYD_VARIANT_C:
+        return &glyd_variants_c;
+#if defined(__x86_64__)
+    case GLYD_VARIANT_AVX2:
+        return &glyd_variants_avx2;
+    case GLYD_VARIANT_AVX512:
+        return &glyd_variants_avx512;
+#endif
+    default:
+        return NULL;
+    }
+}
+
+const glyd_variants *glyd_variants_best(void)
+{
+    return glyd_variants_get(glyd_cpu_variant());
+}

@@ -1,0 +1,285 @@
+/* session.c - the public engine: its thread, its queue, and the checks a request must pass.
+ *
+ * 1. The engine's thread opens the model, so that the pool is pinned where it runs, then serves
+ *    until `is_closing`. Whoever called open waits for `is_ready`.
+ * 2. Under `lock`: incoming, is_closing, is_ready. Everything else belongs to the thread, or does
+ *    not change once open has returned.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "base/error.h"
+#include "base/sha256.h"
+#include "engine/logits.h"
+#include "engine/plan.h"
+#include "engine/sampler.h"
+#include "engine/scheduler.h"
+#include "glyd/engine.h"
+#include <pthread.h>
+#include <stdlib.h>
+
+struct glyd_engine {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    glyd_ticket *incoming, **incoming_end;
+    bool is_closing, is_ready;
+
+    const glyd_engine_options *options; /* while opening */
+    glyd_status open_status;
+    glyd_error open_error;
+
+    glyd_model *model;
+    glyd_forward *forward;
+    glyd_scheduler *scheduler;
+    glyd_engine_info info;
+};
+
+/* --- the engine's thread --- */
+
+static glyd_status open_model(glyd_engine *e, glyd_error *err)
+{
+    const glyd_engine_options *options = e->options;
+    const glyd_backend *backend;
+    glyd_sizes sizes;
+    GLYD_TRY(glyd_backend_find(options->backend, &backend, err));
+    GLYD_TRY(glyd_model_open(options->folder, &e->model, err));
+    GLYD_TRY(glyd_plan_make(options, e->model, backend, &sizes, &e->info.plan, err));
+    GLYD_TRY(glyd_forward_open(backend, e->model, &sizes, &e->forward, err));
+    const glyd_config *config = glyd_model_config(e->model);
+    GLYD_TRY(glyd_scheduler_open(e->forward, backend, config, &sizes, options->n_sequences,
+                                 &e->scheduler, err));
+    e->info.family = config->family;
+    e->info.backend = glyd_forward_describe(e->forward);
+    e->info.n_threads = sizes.n_threads;
+    e->info.vocab = sizes.vocab;
+    e->info.bos_id = config->bos_id;
+    e->info.stop_ids = config->stop_ids;
+    e->info.n_stop_ids = config->n_stop_ids;
+    return GLYD_OK;
+}
+
+/* Wait for something to do and move what came in to the scheduler. False: closing. */
+static bool take_incoming(glyd_engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    while (!e->is_closing && !e->incoming && glyd_scheduler_is_idle(e->scheduler))
+        pthread_cond_wait(&e->changed, &e->lock);
+    glyd_ticket *ticket = e->incoming;
+    e->incoming = NULL;
+    e->incoming_end = &e->incoming;
+    bool is_closing = e->is_closing;
+    pthread_mutex_unlock(&e->lock);
+    while (ticket) {
+        glyd_ticket *next = ticket->next;
+        glyd_scheduler_add(e->scheduler, ticket);
+        ticket = next;
+    }
+    return !is_closing;
+}
+
+static void *engine_main(void *arg)
+{
+    glyd_engine *e = arg;
+    glyd_status status = open_model(e, &e->open_error);
+    pthread_mutex_lock(&e->lock);
+    e->open_status = status;
+    e->is_ready = true;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    if (status == GLYD_OK) {
+        while (take_incoming(e))
+            glyd_scheduler_step(e->scheduler);
+        glyd_scheduler_cancel_all(e->scheduler);
+    }
+    glyd_scheduler_close(e->scheduler);
+    glyd_forward_close(e->forward);
+    return NULL;
+}
+
+/* --- open and close --- */
+
+static void free_engine(glyd_engine *e)
+{
+    pthread_join(e->thread, NULL);
+    glyd_model_close(e->model);
+    pthread_cond_destroy(&e->changed);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+glyd_status glyd_engine_open(const glyd_engine_options *options, glyd_engine **engine,
+                             glyd_error *err)
+{
+    *engine = NULL;
+    glyd_engine *e = calloc(1, sizeof *e);
+    if (!e)
+        GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for an engine");
+    e->options = options;
+    e->incoming_end = &e->incoming;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    if (pthread_create(&e->thread, NULL, engine_main, e) != 0) {
+        free(e);
+        GLYD_FAIL(err, GLYD_E_NOMEM, "the system refused to start the engine's thread");
+    }
+    pthread_mutex_lock(&e->lock);
+    while (!e->is_ready)
+        pthread_cond_wait(&e->changed, &e->lock);
+    pthread_mutex_unlock(&e->lock);
+    e->options = NULL;
+    glyd_status status = e->open_status;
+    if (status != GLYD_OK) {
+        if (err)
+            *err = e->open_error;
+        free_engine(e);
+        return status;
+    }
+    *engine = e;
+    return GLYD_OK;
+}
+
+void glyd_engine_close(glyd_engine *e)
+{
+    if (!e)
+        return;
+    pthread_mutex_lock(&e->lock);
+    e->is_closing = true;
+    pthread_cond_broadcast(&e->changed);
+    pthread_mutex_unlock(&e->lock);
+    free_engine(e);
+}
+
+const glyd_engine_info *glyd_engine_describe(const glyd_engine *e)
+{
+    return &e->info;
+}
+
+/* --- requests --- */
+
+glyd_request glyd_request_default(const glyd_engine *e)
+{
+    const glyd_config *config = glyd_model_config(e->model);
+    glyd_sampling sampling = {.top_p = 1, .repetition_penalty = 1};
+    if (config->top_k > 0 || config->top_p > 0)
+        sampling.temperature = 1; /* it asks for drawing, and 1 is its default */
+    if (config->temperature >= 0)
+        sampling.temperature = config->temperature;
+    if (config->top_k >= 0)
+        sampling.top_k = config->top_k;
+    if (config->top_p >= 0)
+        sampling.top_p = config->top_p;
+    if (config->min_p >= 0)
+        sampling.min_p = config->min_p;
+    if (config->repetition_penalty >= 0)
+        sampling.repetition_penalty = config->repetition_penalty;
+    return (glyd_request){.sampling = sampling};
+}
+
+static glyd_status check_prompt(const glyd_engine *e, const int32_t *ids, int n_ids,
+                                glyd_error *err)
+{
+    if (n_ids <= 0 || !ids)
+        GLYD_FAIL(err, GLYD_E_ARG, "the prompt is empty: at least one token is needed");
+    for (int i = 0; i < n_ids; i++)
+        if (ids[i] < 0 || ids[i] >= e->info.vocab)
+            GLYD_FAIL(err, GLYD_E_ARG, "token %d of the prompt is %d: the vocabulary has %d ids", i,
+                      ids[i], e->info.vocab);
+    return GLYD_OK;
+}
+
+/* The prompt and n_more tokens must fit the context; the KV pool holds at least one context. */
+static glyd_status check_room(const glyd_engine *e, int n_ids, int n_more, glyd_error *err)
+{
+    const glyd_plan *plan = &e->info.plan;
+    if (n_ids > plan->context - n_more)
+        GLYD_FAIL(err, GLYD_E_LIMIT,
+                  "the prompt has %d tokens, and the context holds %d with the answer: shorten it "
+                  "or ask for a longer context",
+                  n_ids, plan->context);
+    return GLYD_OK;
+}
+
+static glyd_status check_request(const glyd_engine *e, const glyd_request *request, glyd_error *err)
+{
+    GLYD_TRY(check_prompt(e, request->ids, request->n_ids, err));
+    GLYD_TRY(glyd_sampling_check(&request->sampling, err));
+    if (request->tokens_max < 0)
+        GLYD_FAIL(err, GLYD_E_ARG, "%d tokens: 0 (no limit) or more is possible",
+                  request->tokens_max);
+    if (request->n_stop_ids < 0 || request->n_stop_ids > GLYD_REQUEST_STOP_IDS_MAX ||
+        (request->n_stop_ids > 0 && !request->stop_ids))
+        GLYD_FAIL(err, GLYD_E_ARG, "%d stop ids: at most %d are possible", request->n_stop_ids,
+                  GLYD_REQUEST_STOP_IDS_MAX);
+    return check_room(e, request->n_ids, 1, err);
+}
+
+static glyd_status queue(glyd_engine *e, const glyd_request *request, glyd_logits_fn on_logits,
+                         glyd_ticket **out, glyd_error *err)
+{
+    glyd_ticket *ticket = glyd_ticket_create(request, on_logits);
+    if (!ticket)
+        GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for a prompt of %d tokens", request->n_ids);
+    pthread_mutex_lock(&e->lock);
+    bool is_closing = e->is_closing;
+    if (!is_closing) {
+        *out = ticket; /* before any callback can run and look at it */
+        *e->incoming_end = ticket;
+        e->incoming_end = &ticket->next;
+        pthread_cond_broadcast(&e->changed);
+    }
+    pthread_mutex_unlock(&e->lock);
+    if (is_closing) {
+        glyd_ticket_drop(ticket);
+        glyd_ticket_drop(ticket);
+        GLYD_FAIL(err, GLYD_E_CANCELLED, "the engine is closing");
+    }
+    return GLYD_OK;
+}
+
+glyd_status glyd_engine_submit(glyd_engine *e, const glyd_request *request, glyd_ticket **ticket,
+                               glyd_error *err)
+{
+    GLYD_TRY(check_request(e, request, err));
+    return queue(e, request, NULL, ticket, err);
+}
+
+/* --- logits --- */
+
+glyd_status glyd_engine_logits(glyd_engine *e, const int32_t *ids, int n_ids,
+                               glyd_logits_fn on_logits, void *arg, glyd_error *err)
+{
+    glyd_request request = {.ids = ids, .n_ids = n_ids, .arg = arg};
+    glyd_ticket *ticket = NULL;
+    glyd_result result;
+    GLYD_TRY(check_prompt(e, ids, n_ids, err));
+    GLYD_TRY(check_room(e, n_ids, 0, err));
+    GLYD_TRY(queue(e, &request, on_logits, &ticket, err));
+    glyd_ticket_wait(ticket, &result);
+    glyd_ticket_free(ticket);
+    if (result.finish == GLYD_FINISH_CANCELLED)
+        GLYD_FAIL(err, GLYD_E_CANCELLED, "the engine is closing");
+    if (result.finish == GLYD_FINISH_ERROR) {
+        if (err)
+            *err = result.error;
+        return result.error.status;
+    }
+    return GLYD_OK;
+}
+
+static glyd_status hash_logits(void *arg, const float *logits, int n, int vocab)
+{
+    return glyd_sha256_update(arg, logits, (size_t)n * (size_t)vocab * sizeof *logits);
+}
+
+glyd_status glyd_engine_logits_hash(glyd_engine *e, const int32_t *ids, int n_ids,
+                                    char hex[GLYD_LOGITS_HASH_BYTES], glyd_error *err)
+{
+    glyd_sha256 hash = {0};
+    glyd_status status = glyd_sha256_start(&hash);
+    if (status != GLYD_OK)
+        GLYD_FAIL(err, status, "out of memory for a hash");
+    status = glyd_engine_logits(e, ids, n_ids, hash_logits, &hash, err);
+    if (status == GLYD_OK && (status = glyd_sha256_finish(&hash, hex)) != GLYD_OK)
+        status = glyd_error_set(err, status, "out of memory for a hash");
+    glyd_sha256_drop(&hash);
+    return status;
+}
