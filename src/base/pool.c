@@ -1,9 +1,10 @@
 /* pool.c - the thread pool: workers that spin a little, then sleep on a futex.
  *
- * 1. A run has a number (`generation`); a worker takes part in each run exactly once.
+ * 1. A run has a number (`generation`). A worker takes part by passing the gate while it is open.
  * 2. Tasks of a run are handed out one by one from `next`, so uneven tasks even out.
- * 3. The caller is worker 0 and returns only when every worker has left the run, so `fn` and `arg`
- *    never outlive it.
+ * 3. The caller is worker 0. When no task is left it closes the gate and waits for the workers
+ *    inside, so `fn` and `arg` never outlive a run; and a worker that the system did not let run
+ *    in time is not waited for, so a busy machine does not stall every run.
  * Workers spin because a decode step makes hundreds of runs a few tens of microseconds apart, and a
  * wake-up through the kernel costs as much as a small run.
  * SPDX-License-Identifier: Apache-2.0
@@ -16,6 +17,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,6 +25,11 @@
 enum {
     THREADS_MAX = 1024,
     SPINS_MAX = 20000, /* about 50 us of pause instructions: the gap between two products */
+
+    /* The gate: run number << 16 | open << 15 | workers inside. */
+    GATE_RUN_SHIFT = 16,
+    GATE_OPEN = 1 << 15,
+    GATE_INSIDE = GATE_OPEN - 1,
 };
 
 typedef struct worker {
@@ -36,11 +43,11 @@ struct glyd_pool {
     glyd_task_fn fn;
     void *arg;
     int64_t n_tasks;
-    int quit;
+    atomic_int quit;
     _Alignas(64) atomic_uint generation;
     _Alignas(64) atomic_int n_sleeping;
     _Alignas(64) _Atomic int64_t next;
-    _Alignas(64) atomic_int n_working;
+    _Alignas(64) _Atomic uint64_t gate;
     worker *workers; /* n_threads entries; entry 0 is the caller and has no thread */
 };
 
@@ -88,6 +95,22 @@ static unsigned wait_for_run(glyd_pool *pool, unsigned seen)
     return now;
 }
 
+static bool enter_run(glyd_pool *pool, unsigned run)
+{
+    uint64_t gate = atomic_load_explicit(&pool->gate, memory_order_acquire);
+    do {
+        if (gate >> GATE_RUN_SHIFT != run || !(gate & GATE_OPEN))
+            return false;
+    } while (!atomic_compare_exchange_weak_explicit(&pool->gate, &gate, gate + 1,
+                                                    memory_order_acq_rel, memory_order_acquire));
+    return true;
+}
+
+static void leave_run(glyd_pool *pool)
+{
+    atomic_fetch_sub_explicit(&pool->gate, 1, memory_order_release);
+}
+
 static void *worker_main(void *arg)
 {
     worker *w = arg;
@@ -95,20 +118,36 @@ static void *worker_main(void *arg)
     unsigned seen = 0;
     for (;;) {
         seen = wait_for_run(pool, seen);
-        if (pool->quit)
+        if (atomic_load_explicit(&pool->quit, memory_order_acquire))
             return NULL;
+        if (!enter_run(pool, seen))
+            continue;
         take_tasks(pool, w->index);
-        atomic_fetch_sub_explicit(&pool->n_working, 1, memory_order_release);
+        leave_run(pool);
     }
 }
 
 static void start_run(glyd_pool *pool)
 {
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->n_working, pool->n_threads - 1, memory_order_relaxed);
-    atomic_fetch_add(&pool->generation, 1);
+    unsigned run = atomic_load_explicit(&pool->generation, memory_order_relaxed) + 1;
+    atomic_store_explicit(&pool->gate, (uint64_t)run << GATE_RUN_SHIFT | GATE_OPEN,
+                          memory_order_release);
+    atomic_store(&pool->generation, run);
     if (atomic_load(&pool->n_sleeping) > 0)
         futex_wake_all(&pool->generation);
+}
+
+/* Each worker inside has one task to finish: a short wait unless the system took its core. */
+static void finish_run(glyd_pool *pool)
+{
+    atomic_fetch_and_explicit(&pool->gate, ~(uint64_t)GATE_OPEN, memory_order_acq_rel);
+    for (int i = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) & GATE_INSIDE; i++) {
+        if (i < SPINS_MAX)
+            relax();
+        else
+            sched_yield();
+    }
 }
 
 static void pin_to_core(pthread_t thread, const cpu_set_t *allowed, int index)
@@ -164,7 +203,7 @@ void glyd_pool_free(glyd_pool *pool)
 {
     if (!pool)
         return;
-    pool->quit = 1;
+    atomic_store_explicit(&pool->quit, 1, memory_order_release);
     start_run(pool);
     for (int i = 1; i < pool->n_threads; i++)
         pthread_join(pool->workers[i].thread, NULL);
@@ -189,6 +228,5 @@ void glyd_pool_run(glyd_pool *pool, int64_t n_tasks, glyd_task_fn fn, void *arg)
     pool->n_tasks = n_tasks;
     start_run(pool);
     take_tasks(pool, 0);
-    while (atomic_load_explicit(&pool->n_working, memory_order_acquire) > 0)
-        relax();
+    finish_run(pool);
 }
