@@ -139,10 +139,14 @@ static void test_submit(void **state)
     assert_ok(glyd_engine_logits_hash(engine, &id, 1, hex, &err));
     fail_at = 0;
     assert_int_equal(glyd_engine_submit(engine, &request, &ticket, &err), GLYD_E_NOMEM);
-    for (long k = 0; k < 2; k++) {
+    int n_out_of_memory = 0;
+    for (long k = 0; k < 8; k++) { /* libcrypto does without some of them */
         fail_at = k;
-        assert_int_equal(glyd_engine_logits_hash(engine, &id, 1, hex, &err), GLYD_E_NOMEM);
+        glyd_status status = glyd_engine_logits_hash(engine, &id, 1, hex, &err);
+        assert_true(status == GLYD_OK || status == GLYD_E_NOMEM);
+        n_out_of_memory += status == GLYD_E_NOMEM;
     }
+    assert_true(n_out_of_memory >= 2);
     fail_at = -1;
     assert_ok(glyd_engine_logits_hash(engine, &id, 1, hex, &err));
     glyd_engine_close(engine);
