@@ -18,7 +18,8 @@ enum {
     TENSOR_FLOPS_A_CYCLE = 4096, /* of an SM */
     LAUNCH_CYCLES = 3000,        /* filling the ring and writing results, a round of CTAs */
     WARPGROUP_ROWS = 64,
-    FEW_TOKENS_MAX = 32,
+    FEW_TOKENS_MAX = 128,
+    MANY_TOKENS_MIN = 32,
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -52,15 +53,17 @@ static int ring_stages(int64_t stage_bytes, int64_t fixed_bytes, int per_sm)
  * does not fit. */
 static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_config *config)
 {
-    static const int registers[] = {64, 80, 96}; /* a thread's, for 8, 16 and 32 tokens */
-    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32, units = tiles * s->slices;
+    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : s->tokens <= 32 ? 32 : 64;
+    int registers = n <= 16 ? 96 : n == 32 ? 112 : 168; /* of a thread, at most */
+    int units = tiles * s->slices;
     int64_t stage =
         (int64_t)GLYD_GPU_FEW_BLOCKS * (s->slices * n * X_ROW_BYTES + units * BLOCK_BYTES);
     int64_t sums = s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0;
     int64_t fixed = sums + GLYD_GPU_BARRIER_BYTES;
     int stages = ring_stages(stage, fixed, per_sm);
     int threads = (units + 1) * GLYD_LANES;
-    if (stages < 3 || (int64_t)threads * registers[n / 16] * per_sm > SM_REGISTERS)
+    int units_max = n == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
+    if (stages < 3 || units > units_max || (int64_t)threads * registers * per_sm > SM_REGISTERS)
         return INT64_MAX;
     *config = (glyd_gpu_config){
         .kernel = GLYD_GPU_KERNEL_FEW,
@@ -83,7 +86,8 @@ static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_
 static int64_t many_try(const glyd_gpu_shape *s, int n, int groups, int per_sm,
                         glyd_gpu_config *config)
 {
-    int64_t stage = (int64_t)n * X_ROW_BYTES + groups * 4 * BLOCK_BYTES;
+    int blocks = n == 256 ? 1 : 2; /* of a stage */
+    int64_t stage = blocks * ((int64_t)n * X_ROW_BYTES + groups * 4 * BLOCK_BYTES);
     int stages = ring_stages(stage, GLYD_GPU_BARRIER_BYTES, per_sm);
     *config = (glyd_gpu_config){
         .kernel = GLYD_GPU_KERNEL_MANY,
@@ -108,7 +112,8 @@ static int64_t many_try(const glyd_gpu_shape *s, int n, int groups, int per_sm,
 
 static const struct {
     int n, groups, per_sm;
-} many_candidates[] = {{64, 1, 2}, {64, 2, 1}, {128, 1, 2}, {128, 2, 1}, {256, 2, 1}};
+} many_candidates[] = {{64, 1, 1},  {128, 1, 1}, {64, 1, 2}, {64, 2, 1},
+                       {128, 1, 2}, {128, 2, 1}, {256, 2, 1}};
 
 enum {
     N_MANY = sizeof many_candidates / sizeof *many_candidates,
@@ -120,16 +125,16 @@ enum {
 static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
 {
     *config = (glyd_gpu_config){.kernel = GLYD_GPU_KERNEL_PLAIN, .token_tile = 16};
-    int few = s->tokens <= FEW_TOKENS_MAX;
-    if (s->capability != 90 || i >= (few ? N_FEW : N_MANY))
+    if (s->capability != 90 || i >= N_MANY + N_FEW)
         return -1;
-    if (!few)
-        return s->slices > GLYD_GPU_CLUSTER_MAX
+    if (i < N_MANY)
+        return s->slices > GLYD_GPU_CLUSTER_MAX || s->tokens <= MANY_TOKENS_MIN
                    ? INT64_MAX
                    : many_try(s, many_candidates[i].n, many_candidates[i].groups,
                               many_candidates[i].per_sm, config);
+    i -= N_MANY;
     int tiles = i / FEW_PER_SM + 1;
-    return tiles * s->slices > GLYD_GPU_FEW_UNITS_MAX
+    return tiles * s->slices > GLYD_GPU_FEW_UNITS_MAX || s->tokens > FEW_TOKENS_MAX
                ? INT64_MAX
                : few_try(s, tiles, i % FEW_PER_SM + 1, config);
 }

@@ -42,7 +42,7 @@ enum {
     GLYD_GPU_SHARED_MAX = 232448, /* bytes a CTA of sm_90 may ask for */
     GLYD_GPU_SHARED_SM = 233472,  /* bytes of an SM; each CTA takes 1,024 more than it asks for */
     GLYD_GPU_FEW_BLOCKS = 2,      /* FEW: blocks of a stage */
-    GLYD_GPU_FEW_UNITS_MAX = 16,  /* FEW: warps that multiply, tiles x slices */
+    GLYD_GPU_FEW_UNITS_MAX = 12,  /* FEW: warps that multiply, tiles x slices */
     GLYD_GPU_CLUSTER_MAX = 8,     /* MANY: slices, each a CTA of a cluster */
     GLYD_GPU_BARRIER_BYTES = 512, /* the ring's barriers, at the end of shared memory */
 };

@@ -29,7 +29,17 @@ typedef struct tile_bases {
 static __device__ __forceinline__ tile_bases bases_of(const packed_arrays &m, int tile, int lane)
 {
     const uint8_t *bases = m.bases + (int64_t)tile * GLYD_TILE_ROWS + (lane >> 2);
-    return {bases[0] * 0x00800080u, bases[8] * 0x00800080u};
+    tile_bases b = {bases[0] * 0x00800080u, bases[8] * 0x00800080u};
+    asm volatile("" : "+r"(b.low), "+r"(b.high)); /* the compiler would multiply for each weight */
+    return b;
+}
+
+/* a * b + c as one instruction; written out, the product would become a shift and an addition. */
+static __device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("mad.lo.u32 %0,%1,%2,%3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
 }
 
 /* The 16 registers of a block from the lane's 8 sm words and 4 code words. Multiplications stand
@@ -45,9 +55,9 @@ static __device__ __forceinline__ void fragment_decode(uint32_t *a, uint4 sm0, u
         uint32_t first = sm[2 * j], second = sm[2 * j + 1];
         uint32_t first_odd = __byte_perm(first, 0, 0x2301);
         uint32_t second_odd = __byte_perm(second, 0, 0x2301);
-        uint32_t e0 = (c & 0x000f000fu) * 128 + base.low;
-        uint32_t e1 = (c & 0x00f000f0u) * 8 + base.high;
-        uint32_t e2 = (c5 & 0x00780078u) * 16 + base.low;
+        uint32_t e0 = multiply_add(c & 0x000f000fu, 128, base.low);
+        uint32_t e1 = multiply_add(c & 0x00f000f0u, 8, base.high);
+        uint32_t e2 = multiply_add(c5 & 0x00780078u, 16, base.low);
         uint32_t e3 = (c5 & 0x07800780u) + base.high;
         a[4 * j] = (first & GLYD_SM_MASK) | e0;
         a[4 * j + 1] = (first_odd & GLYD_SM_MASK) | e1;

@@ -35,9 +35,15 @@ static inline packed_arrays arrays_of(const glyd_matrix *m, const uint8_t *codes
     return a;
 }
 
-/* Describe X [tokens, cols] to the copy engine: boxes of 64 columns x box_tokens rows, swizzled
- * by 128 bytes; what lies outside X reads as zero. */
-glyd_status glyd_k_token_map(const glyd_gpu_linear_args *args, int box_tokens, CUtensorMap *map,
-                             glyd_error *err);
+/* What the copy engine brings, each in boxes; what lies outside an array reads as zero.
+ *   x          [tokens, cols] bf16: 64 columns of a tile of tokens, swizzled by 128 bytes
+ *   sm, codes  [tiles, blocks * bytes / 8] uint64: some blocks of some tiles, as they lie */
+typedef struct linear_maps {
+    CUtensorMap x, sm, codes;
+} linear_maps;
+
+glyd_status glyd_k_linear_maps(const glyd_gpu_linear_args *args, const uint8_t *codes,
+                               int token_tile, int box_blocks, int box_tiles, linear_maps *maps,
+                               glyd_error *err);
 
 #endif

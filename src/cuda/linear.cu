@@ -4,26 +4,72 @@
 #include "cuda/launch.cuh"
 #include "cuda/linear.h"
 
-glyd_status glyd_k_token_map(const glyd_gpu_linear_args *args, int box_tokens, CUtensorMap *map,
-                             glyd_error *err)
+typedef decltype(&cuTensorMapEncodeTiled) encode_function;
+
+static glyd_status find_encode(encode_function *encode, glyd_error *err)
 {
-    void *function = NULL;
     cudaDriverEntryPointQueryResult found;
-    GLYD_TRY(cuda_status(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function,
+    GLYD_TRY(cuda_status(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", (void **)encode,
                                                           12000, cudaEnableDefault, &found),
                          "cuTensorMapEncodeTiled", err));
     if (found != cudaDriverEntryPointSuccess)
         GLYD_FAIL(err, GLYD_E_DEVICE, "the driver has no cuTensorMapEncodeTiled: update it");
-    cuuint64_t size[2] = {(cuuint64_t)args->weight->cols, (cuuint64_t)args->tokens};
-    cuuint64_t stride[1] = {(cuuint64_t)args->x_stride * 2};
-    cuuint32_t box[2] = {GLYD_BLOCK_COLS, (cuuint32_t)box_tokens}, step[2] = {1, 1};
-    CUresult result = ((decltype(&cuTensorMapEncodeTiled))function)(
-        map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void *)args->x, size, stride, box, step,
-        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-        CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    return GLYD_OK;
+}
+
+/* A row-major matrix of `size` elements, rows `stride_bytes` apart, to be copied in boxes. */
+typedef struct map_shape {
+    CUtensorMapDataType type;
+    CUtensorMapSwizzle swizzle;
+    cuuint64_t size[2], stride_bytes;
+    cuuint32_t box[2];
+} map_shape;
+
+static glyd_status encode_map(encode_function encode, const map_shape *s, const void *data,
+                              CUtensorMap *map, glyd_error *err)
+{
+    const cuuint32_t step[2] = {1, 1};
+    CUresult result = encode(map, s->type, 2, (void *)data, s->size, &s->stride_bytes, s->box, step,
+                             CU_TENSOR_MAP_INTERLEAVE_NONE, s->swizzle,
+                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (result != CUDA_SUCCESS)
         GLYD_FAIL(err, GLYD_E_DEVICE, "cuTensorMapEncodeTiled: error %d", (int)result);
     return GLYD_OK;
+}
+
+static map_shape plane_shape(const glyd_matrix *w, int block_bytes, int box_blocks, int box_tiles)
+{
+    map_shape s = {};
+    s.type = CU_TENSOR_MAP_DATA_TYPE_UINT64;
+    s.swizzle = CU_TENSOR_MAP_SWIZZLE_NONE;
+    s.stride_bytes = (cuuint64_t)(glyd_blocks_of(w->cols) * block_bytes);
+    s.size[0] = s.stride_bytes / 8;
+    s.size[1] = (cuuint64_t)glyd_tiles_of(w->rows);
+    s.box[0] = (cuuint32_t)(box_blocks * block_bytes / 8);
+    s.box[1] = (cuuint32_t)box_tiles;
+    return s;
+}
+
+glyd_status glyd_k_linear_maps(const glyd_gpu_linear_args *args, const uint8_t *codes,
+                               int token_tile, int box_blocks, int box_tiles, linear_maps *maps,
+                               glyd_error *err)
+{
+    const glyd_matrix *w = args->weight;
+    encode_function encode = NULL;
+    GLYD_TRY(find_encode(&encode, err));
+    map_shape x = {};
+    x.type = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    x.swizzle = CU_TENSOR_MAP_SWIZZLE_128B;
+    x.size[0] = (cuuint64_t)w->cols;
+    x.size[1] = (cuuint64_t)args->tokens;
+    x.stride_bytes = (cuuint64_t)args->x_stride * 2;
+    x.box[0] = GLYD_BLOCK_COLS;
+    x.box[1] = (cuuint32_t)token_tile;
+    map_shape sm = plane_shape(w, GLYD_BLOCK_SM_WORDS * 4, box_blocks, box_tiles);
+    map_shape code = plane_shape(w, GLYD_BLOCK_CODE_WORDS * 4, box_blocks, box_tiles);
+    GLYD_TRY(encode_map(encode, &x, args->x, &maps->x, err));
+    GLYD_TRY(encode_map(encode, &sm, w->array[GLYD_ARRAY_SM].data, &maps->sm, err));
+    return encode_map(encode, &code, codes, &maps->codes, err);
 }
 
 /* The current device's number of SMs and capability. */

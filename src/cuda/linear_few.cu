@@ -7,7 +7,7 @@
  * Thread to data   lane 4g + t of a unit: rows g and g + 8 of its tile; tokens 2t and 2t + 1 of
  *                  each 8 of the token tile.
  * Shared memory    a ring of stages, then the slices' sums, then the barriers. A stage is the next
- *                  GLYD_GPU_FEW_BLOCKS blocks of every unit:
+ *                  GLYD_GPU_FEW_BLOCKS blocks of every unit; unit = slice * tiles + tile:
  *                    x      slices x blocks x [token_tile, 64] bf16, 128-byte swizzle
  *                    sm     units x blocks x 1,024 bytes
  *                    codes  units x blocks x 512 bytes
@@ -22,6 +22,12 @@ static constexpr int BLOCKS = GLYD_GPU_FEW_BLOCKS;
 static constexpr int SM_BYTES = GLYD_BLOCK_SM_WORDS * 4;
 static constexpr int CODE_BYTES = GLYD_BLOCK_CODE_WORDS * 4;
 static constexpr int X_ROW_BYTES = GLYD_BLOCK_COLS * 2;
+
+/* More tokens need more registers; a CTA's warps come in fours. */
+static constexpr int few_units_max(int token_tile)
+{
+    return token_tile == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
+}
 
 typedef struct few_args {
     packed_arrays w;
@@ -51,43 +57,136 @@ static __device__ __forceinline__ int part_blocks(const few_args &p, int s, int 
     return max(0, min(BLOCKS, end - first - i * BLOCKS));
 }
 
-/* The feeding warp: lane u copies for unit u, lanes 0..slices-1 also their slice's X. */
-static __device__ void few_feed(const few_args &p, const CUtensorMap *x_map, int token_tile,
+/* One thread feeds the ring: for each slice a box of sm, one of codes and its X. */
+static __device__ void few_feed(const few_args &p, const linear_maps &maps, int token_tile,
                                 uint32_t ring, uint32_t full, uint32_t empty)
 {
     const few_stage at(p, token_tile);
-    int lane = (int)threadIdx.x % 32, units = p.tiles * p.slices;
-    int tile = (int)blockIdx.x * p.tiles + lane / p.slices, slice = lane % p.slices;
-    bool has_unit = lane < units && tile < p.w.tiles;
-    int64_t block = (int64_t)tile * p.w.blocks + slice * p.slice_blocks;
-    int parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
+    int tile = (int)blockIdx.x * p.tiles, parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
+    uint32_t slice_units = (uint32_t)(p.tiles * BLOCKS);
+    uint32_t x_box = (uint32_t)(token_tile * X_ROW_BYTES);
+    uint32_t slice_bytes = slice_units * (SM_BYTES + CODE_BYTES) + at.x_bytes;
     for (int i = 0, stage = 0, parity = 1; i < parts; i++) {
         uint32_t to = ring + (uint32_t)stage * at.bytes, ready = full + 8u * (uint32_t)stage;
+        int slices = 0; /* those that are not at their end: the last one may be before others */
+        while (slices < p.slices && part_blocks(p, slices, i))
+            slices++;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
-        int n = part_blocks(p, slice, i), n_unit = has_unit ? n : 0;
-        int n_x = lane < p.slices ? n : 0;
-        uint32_t bytes =
-            (uint32_t)(n_unit * (SM_BYTES + CODE_BYTES) + n_x * token_tile * X_ROW_BYTES);
-        bytes = __reduce_add_sync(0xffffffffu, bytes);
-        if (lane == 0)
-            barrier_expect(ready, bytes);
-        __syncwarp();
-        if (n_unit) {
-            int64_t from = block + i * BLOCKS;
-            uint32_t u = (uint32_t)lane * BLOCKS;
-            copy_bulk(to + at.sm_at + u * SM_BYTES, p.w.sm + from * SM_BYTES,
-                      (uint32_t)(n * SM_BYTES), ready);
-            copy_bulk(to + at.codes_at + u * CODE_BYTES, p.w.codes + from * CODE_BYTES,
-                      (uint32_t)(n * CODE_BYTES), ready);
+        barrier_expect(ready, (uint32_t)slices * slice_bytes);
+        for (int s = 0; s < slices; s++) {
+            int block = s * p.slice_blocks + i * BLOCKS;
+            uint32_t unit = (uint32_t)s * slice_units;
+            copy_box(to + at.sm_at + unit * SM_BYTES, &maps.sm, block * (SM_BYTES / 8), tile,
+                     ready);
+            copy_box(to + at.codes_at + unit * CODE_BYTES, &maps.codes, block * (CODE_BYTES / 8),
+                     tile, ready);
+            for (int b = 0; b < BLOCKS; b++)
+                copy_box(to + (uint32_t)(s * BLOCKS + b) * x_box, &maps.x,
+                         (block + b) * GLYD_BLOCK_COLS, (int)blockIdx.y * token_tile, ready);
         }
-        for (int b = 0; b < n_x; b++)
-            copy_box(to + (uint32_t)slice * at.x_bytes + (uint32_t)(b * token_tile * X_ROW_BYTES),
-                     x_map, (slice * p.slice_blocks + i * BLOCKS + b) * GLYD_BLOCK_COLS,
-                     (int)blockIdx.y * token_tile, ready);
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
         }
+    }
+}
+
+/* Where a warp is in its slice. Three blocks are in the making: one is multiplied while the next
+ * is decoded and the words of the one after that, the front, are loaded. The front is BLOCKS
+ * blocks ahead of the one being multiplied, so that it lies in the next stage. */
+typedef struct few_walk {
+    uint32_t ring, full, empty;
+    uint32_t front, present; /* addresses of the front's stage and of the one before it */
+    int front_block, front_stage, parity;
+    int lane, unit, slice, block, end, stage; /* the block being multiplied */
+    uint32_t x_lane;
+    tile_bases base;
+    escape_window escapes;
+} few_walk;
+
+template <int NT>
+static __device__ __forceinline__ few_walk few_start(const few_args &p, uint32_t ring,
+                                                     uint32_t full, uint32_t empty)
+{
+    few_walk k;
+    k.ring = k.front = k.present = ring;
+    k.full = full;
+    k.empty = empty;
+    k.lane = (int)threadIdx.x % 32;
+    k.unit = (int)threadIdx.x / 32;
+    k.slice = k.unit / p.tiles;
+    k.front_stage = k.stage = k.parity = 0;
+    k.block = k.front_block = k.slice * p.slice_blocks;
+    k.end = min(k.block + p.slice_blocks, p.w.blocks);
+    int tile = min((int)blockIdx.x * p.tiles + k.unit % p.tiles, p.w.tiles - 1);
+    /* Rows of 128 bytes: lane 8i + r reads chunk i of token r, where the swizzle put it. */
+    k.x_lane = (uint32_t)(k.slice * BLOCKS * NT * 8 * X_ROW_BYTES + k.lane % 8 * X_ROW_BYTES +
+                          (k.lane / 8 ^ k.lane % 8) * 16);
+    k.base = bases_of(p.w, tile, k.lane);
+    k.escapes = escapes_from(p.w, tile, k.block, k.lane);
+    return k;
+}
+
+/* The packed words of a block. */
+typedef struct few_words {
+    uint4 sm0, sm1, codes;
+} few_words;
+
+/* Load the front block, `b` of its stage. Past the end the words are of no use and not waited for:
+ * that spares the loop a branch. */
+static __device__ __forceinline__ few_words few_load(const few_args &p, const few_stage &at,
+                                                     few_walk *k, int b)
+{
+    if (b == 0) {
+        k->present = k->front;
+        if (k->front_block < k->end) {
+            k->front = ring_wait(k->full + 8u * (uint32_t)k->front_stage, (uint32_t)k->parity,
+                                 k->ring + (uint32_t)k->front_stage * at.bytes);
+            if (++k->front_stage == p.stages) {
+                k->front_stage = 0;
+                k->parity ^= 1;
+            }
+        }
+    }
+    k->front_block++;
+    uint32_t u = (uint32_t)(k->unit * BLOCKS + b), lane = (uint32_t)k->lane * 16;
+    const uint4 *sm =
+        (const uint4 *)__cvta_shared_to_generic(k->front + at.sm_at + u * SM_BYTES + lane);
+    const uint4 *codes =
+        (const uint4 *)__cvta_shared_to_generic(k->front + at.codes_at + u * CODE_BYTES + lane);
+    return {sm[0], sm[32], codes[0]};
+}
+
+/* Multiply the present block, `b` of its stage, by `now`; meanwhile decode `words` to `next`, and
+ * load the front's. */
+template <int NT>
+static __device__ __forceinline__ void few_step(const few_args &p, const few_stage &at, few_walk *k,
+                                                int b, few_words *words, uint32_t *next,
+                                                float (&sum)[NT][4], const uint32_t *now)
+{
+    few_words front = few_load(p, at, k, b);
+    uint32_t x[NT][8], read = 0;
+#pragma unroll
+    for (int n = 0; n < NT; n++) {
+        uint32_t tokens = k->present + k->x_lane + (uint32_t)((b * NT + n) * 8 * X_ROW_BYTES);
+        load_matrix_x4(x[n], tokens);
+        load_matrix_x4(x[n] + 4, tokens ^ 64);
+        read |= x[n][0] | x[n][4];
+    }
+#pragma unroll
+    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
+#pragma unroll
+        for (int n = 0; n < NT; n++)
+            mma_m16n8k16(sum[n], now + 4 * j, x[n][2 * j], x[n][2 * j + 1]);
+    }
+    fragment_decode(next, words->sm0, words->sm1, words->codes, k->base);
+    *words = front;
+    k->block++;
+    escapes_put(next, &k->escapes, k->block, k->lane);
+    if (b == BLOCKS - 1 || k->block == k->end) {
+        ring_release(k->empty + 8u * (uint32_t)k->stage, read, k->lane);
+        if (++k->stage == p.stages)
+            k->stage = 0;
     }
 }
 
@@ -96,53 +195,31 @@ template <int NT>
 static __device__ __forceinline__ void few_chain(const few_args &p, float (&sum)[NT][4],
                                                  uint32_t ring, uint32_t full, uint32_t empty)
 {
+    static_assert(BLOCKS == 2, "two fragments take turns");
     const few_stage at(p, NT * 8);
-    int lane = (int)threadIdx.x % 32, unit = (int)threadIdx.x / 32;
-    int tile = (int)blockIdx.x * p.tiles + unit / p.slices, slice = unit % p.slices;
-    bool there = tile < p.w.tiles;
-    tile_bases base = bases_of(p.w, there ? tile : 0, lane);
-    escape_window escapes = escapes_from(p.w, there ? tile : 0, slice * p.slice_blocks, lane);
-    /* Rows of 128 bytes: lane 8i + r reads chunk i of token r, where the swizzle put it. */
-    uint32_t x_lane = (uint32_t)((lane % 8) * X_ROW_BYTES + ((lane / 8) ^ (lane % 8)) * 16);
+    few_walk k = few_start<NT>(p, ring, full, empty);
+    uint32_t even[GLYD_FRAGMENT_REGISTERS], odd[GLYD_FRAGMENT_REGISTERS];
+    few_words words = few_load(p, at, &k, 0);
+    fragment_decode(even, words.sm0, words.sm1, words.codes, k.base);
+    escapes_put(even, &k.escapes, k.block, k.lane);
+    words = few_load(p, at, &k, 1);
+    for (;;) {
+        few_step<NT>(p, at, &k, 0, &words, odd, sum, even);
+        if (k.block == k.end)
+            break;
+        few_step<NT>(p, at, &k, 1, &words, even, sum, odd);
+        if (k.block == k.end)
+            break;
+    }
+    /* Stages of longer slices: nothing in them is this warp's, but it has a say in their end. */
     int parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
-    for (int i = 0, stage = 0, parity = 0; i < parts; i++) {
-        uint32_t from = ring_wait(full + 8u * (uint32_t)stage, (uint32_t)parity,
-                                  ring + (uint32_t)stage * at.bytes);
-        int n = there ? part_blocks(p, slice, i) : 0;
-        uint32_t read = 0;
-#pragma unroll
-        for (int b = 0; b < BLOCKS; b++) {
-            if (b >= n)
-                break;
-            uint32_t u = (uint32_t)(unit * BLOCKS + b);
-            const uint4 *sm =
-                (const uint4 *)__cvta_shared_to_generic(from + at.sm_at + u * SM_BYTES) + lane;
-            const uint4 *codes =
-                (const uint4 *)__cvta_shared_to_generic(from + at.codes_at + u * CODE_BYTES) + lane;
-            uint32_t a[GLYD_FRAGMENT_REGISTERS], x[NT][8];
-            fragment_decode(a, sm[0], sm[32], codes[0], base);
-#pragma unroll
-            for (int k = 0; k < NT; k++) {
-                uint32_t tokens = from + (uint32_t)slice * at.x_bytes + x_lane +
-                                  (uint32_t)((b * NT + k) * 8 * X_ROW_BYTES);
-                load_matrix_x4(x[k], tokens);
-                load_matrix_x4(x[k] + 4, tokens ^ 64);
-            }
-            escapes_put(a, &escapes, slice * p.slice_blocks + i * BLOCKS + b, lane);
-#pragma unroll
-            for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
-#pragma unroll
-                for (int k = 0; k < NT; k++)
-                    mma_m16n8k16(sum[k], a + 4 * j, x[k][2 * j], x[k][2 * j + 1]);
-            }
-#pragma unroll
-            for (int k = 0; k < NT; k++)
-                read |= x[k][0] | x[k][4];
-        }
-        ring_release(empty + 8u * (uint32_t)stage, read, lane);
-        if (++stage == p.stages) {
-            stage = 0;
-            parity ^= 1;
+    int mine = (k.end - k.slice * p.slice_blocks + BLOCKS - 1) / BLOCKS;
+    for (; mine < parts; mine++) {
+        uint32_t read = ring_wait(full + 8u * (uint32_t)k.stage, (uint32_t)k.parity, ring);
+        ring_release(empty + 8u * (uint32_t)k.stage, read, k.lane);
+        if (++k.stage == p.stages) {
+            k.stage = 0;
+            k.parity ^= 1;
         }
     }
 }
@@ -153,7 +230,7 @@ static __device__ __forceinline__ bool few_add_slices(const few_args &p, float (
                                                       float *sums)
 {
     int lane = (int)threadIdx.x % 32, unit = (int)threadIdx.x / 32;
-    int slice = unit % p.slices;
+    int slice = unit / p.tiles;
     if (p.slices == 1)
         return true;
     if (slice) {
@@ -165,7 +242,7 @@ static __device__ __forceinline__ bool few_add_slices(const few_args &p, float (
     for (int s = 1; slice == 0 && s < p.slices; s++) {
 #pragma unroll
         for (int i = 0; i < NT * 4; i++)
-            sum[i / 4][i % 4] += sums[((unit + s) * NT * 4 + i) * 32 + lane];
+            sum[i / 4][i % 4] += sums[((unit + s * p.tiles) * NT * 4 + i) * 32 + lane];
     }
     return slice == 0;
 }
@@ -174,7 +251,7 @@ template <int NT>
 static __device__ __forceinline__ void few_store(const few_args &p, const float (&sum)[NT][4])
 {
     int lane = (int)threadIdx.x % 32, unit = (int)threadIdx.x / 32;
-    int tile = (int)blockIdx.x * p.tiles + unit / p.slices;
+    int tile = (int)blockIdx.x * p.tiles + unit;
 #pragma unroll
     for (int i = 0; i < NT * 4; i++) {
         int row = tile * GLYD_TILE_ROWS + lane / 4 + (i & 2) * 4;
@@ -189,8 +266,8 @@ static __device__ __forceinline__ void few_store(const few_args &p, const float 
 }
 
 template <int NT>
-static __global__ void __launch_bounds__((GLYD_GPU_FEW_UNITS_MAX + 1) * 32, 1)
-    linear_few_kernel(const __grid_constant__ CUtensorMap x_map, const __grid_constant__ few_args p)
+static __global__ void __launch_bounds__((few_units_max(NT * 8) + 1) * 32, 1)
+    linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
 {
     extern __shared__ __align__(1024) uint8_t shared[];
     const few_stage at(p, NT * 8);
@@ -207,7 +284,8 @@ static __global__ void __launch_bounds__((GLYD_GPU_FEW_UNITS_MAX + 1) * 32, 1)
     }
     __syncthreads(); /* the barriers are there */
     if ((int)threadIdx.x / 32 == units) {
-        few_feed(p, &x_map, NT * 8, ring, full, empty);
+        if (threadIdx.x % 32 == 0)
+            few_feed(p, maps, NT * 8, ring, full, empty);
         return;
     }
     float sum[NT][4] = {};
@@ -218,7 +296,7 @@ static __global__ void __launch_bounds__((GLYD_GPU_FEW_UNITS_MAX + 1) * 32, 1)
 
 template <int NT>
 static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
-                              const CUtensorMap &map, cudaStream_t stream, glyd_error *err)
+                              const linear_maps &maps, cudaStream_t stream, glyd_error *err)
 {
     GLYD_TRY(cuda_status(cudaFuncSetAttribute(linear_few_kernel<NT>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -226,7 +304,7 @@ static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
                          "linear", err));
     dim3 grid((unsigned)config->grid_rows, (unsigned)config->grid_tokens);
     linear_few_kernel<NT>
-        <<<grid, (unsigned)config->threads, (size_t)config->shared_bytes, stream>>>(map, p);
+        <<<grid, (unsigned)config->threads, (size_t)config->shared_bytes, stream>>>(maps, p);
     return cuda_status(cudaGetLastError(), "linear", err);
 }
 
@@ -234,8 +312,9 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
                                          const glyd_gpu_config *config, const uint8_t *codes,
                                          cudaStream_t stream, glyd_error *err)
 {
-    CUtensorMap map;
-    GLYD_TRY(glyd_k_token_map(args, config->token_tile, &map, err));
+    linear_maps maps;
+    GLYD_TRY(
+        glyd_k_linear_maps(args, codes, config->token_tile, BLOCKS, config->tiles, &maps, err));
     few_args p = {};
     p.w = arrays_of(args->weight, codes);
     p.bias = (const __nv_bfloat16 *)args->bias;
@@ -247,8 +326,10 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
     p.tiles = config->tiles;
     p.stages = config->stages;
     if (config->token_tile == 8)
-        return few_launch<1>(p, config, map, stream, err);
+        return few_launch<1>(p, config, maps, stream, err);
     if (config->token_tile == 16)
-        return few_launch<2>(p, config, map, stream, err);
-    return few_launch<4>(p, config, map, stream, err);
+        return few_launch<2>(p, config, maps, stream, err);
+    if (config->token_tile == 32)
+        return few_launch<4>(p, config, maps, stream, err);
+    return few_launch<8>(p, config, maps, stream, err);
 }

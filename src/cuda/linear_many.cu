@@ -7,10 +7,11 @@
  *
  * Thread to data   warp w of a warpgroup: tile 4 * warpgroup + w of the CTA. Lane 4g + t: rows g
  *                  and g + 8 of it; sum[4k + i] is token 8k + 2t + (i & 1), row g + 8 (i >> 1).
- * Shared memory    a ring of stages, then the barriers. A stage is one block of every tile:
- *                    x      [N, 64] bf16, 128-byte swizzle: the B operand as it lies
- *                    sm     4 WGS x 1,024 bytes
- *                    codes  4 WGS x 512 bytes
+ * Shared memory    a ring of stages, then the barriers. A stage is a block or two of
+ *                  every tile:
+ *                    x      blocks x [N, 64] bf16, 128-byte swizzle: the B operand as it lies
+ *                    sm     4 WGS x blocks x 1,024 bytes
+ *                    codes  4 WGS x blocks x 512 bytes
  *                  After the last product the ring's place holds sums and results.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -33,10 +34,18 @@ typedef struct many_args {
     int tokens, token_tiles, slices, slice_blocks, stages;
 } many_args;
 
+/* Blocks of a stage: two where registers allow, whose decoding then interleaves. */
+static constexpr int many_blocks_of(int token_tile)
+{
+    return token_tile == 256 ? 1 : 2;
+}
+
 template <int N, int WGS> struct many_stage {
-    static constexpr uint32_t sm_at = N * X_ROW_BYTES;
-    static constexpr uint32_t codes_at = sm_at + 4 * WGS * SM_BYTES;
-    static constexpr uint32_t bytes = codes_at + 4 * WGS * CODE_BYTES;
+    static constexpr int blocks = many_blocks_of(N);
+    static constexpr uint32_t x_bytes = N * X_ROW_BYTES;
+    static constexpr uint32_t sm_at = blocks * x_bytes;
+    static constexpr uint32_t codes_at = sm_at + blocks * 4 * WGS * SM_BYTES;
+    static constexpr uint32_t bytes = codes_at + blocks * 4 * WGS * CODE_BYTES;
     static_assert(sm_at % 1024 == 0 && bytes % 1024 == 0, "the swizzle's atoms");
 };
 
@@ -46,34 +55,24 @@ static __device__ __forceinline__ int many_blocks(const many_args &p)
     return min(p.slice_blocks, p.w.blocks - (int)blockIdx.z * p.slice_blocks);
 }
 
-/* The feeding warp: lane u copies tile u's arrays, lane 0 also X. */
+/* One thread feeds the ring: a box of each part of a stage. */
 template <int N, int WGS>
-static __device__ void many_feed(const many_args &p, const CUtensorMap *x_map, uint32_t ring,
+static __device__ void many_feed(const many_args &p, const linear_maps &maps, uint32_t ring,
                                  uint32_t full, uint32_t empty)
 {
     typedef many_stage<N, WGS> at;
-    int lane = (int)threadIdx.x % 32, first = (int)blockIdx.z * p.slice_blocks;
+    int block = (int)blockIdx.z * p.slice_blocks, n = many_blocks(p);
     int token = (int)blockIdx.x % p.token_tiles * N;
-    int tile0 = (int)blockIdx.x / p.token_tiles * 4 * WGS, tile = tile0 + lane;
-    bool has_tile = lane < 4 * WGS && tile < p.w.tiles;
-    int64_t from = (int64_t)tile * p.w.blocks + first;
-    uint32_t bytes =
-        (uint32_t)(N * X_ROW_BYTES + min(4 * WGS, p.w.tiles - tile0) * (SM_BYTES + CODE_BYTES));
-    int n = many_blocks(p);
-    for (int i = 0, stage = 0, parity = 1; i < n; i++, from++) {
+    int tile = (int)blockIdx.x / p.token_tiles * 4 * WGS;
+    for (int i = 0, stage = 0, parity = 1; i < n; i += at::blocks, block += at::blocks) {
         uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
-        if (lane == 0) {
-            barrier_expect(ready, bytes);
-            copy_box(to, x_map, (first + i) * GLYD_BLOCK_COLS, token, ready);
-        }
-        __syncwarp();
-        if (has_tile) {
-            copy_bulk(to + at::sm_at + (uint32_t)(lane * SM_BYTES), p.w.sm + from * SM_BYTES,
-                      SM_BYTES, ready);
-            copy_bulk(to + at::codes_at + (uint32_t)(lane * CODE_BYTES),
-                      p.w.codes + from * CODE_BYTES, CODE_BYTES, ready);
-        }
+        barrier_expect(ready, at::bytes);
+        copy_box(to + at::sm_at, &maps.sm, block * (SM_BYTES / 8), tile, ready);
+        copy_box(to + at::codes_at, &maps.codes, block * (CODE_BYTES / 8), tile, ready);
+        for (int b = 0; b < at::blocks; b++)
+            copy_box(to + (uint32_t)b * at::x_bytes, &maps.x, (block + b) * GLYD_BLOCK_COLS, token,
+                     ready);
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
@@ -84,40 +83,53 @@ static __device__ void many_feed(const many_args &p, const CUtensorMap *x_map, u
 /* What a warp keeps while it walks its slice. */
 typedef struct many_walk {
     uint32_t ring, full, empty;
-    int warp, lane, block, stage, parity;
+    int warp, lane, block, end, stage, parity;
     tile_bases base;
     escape_window escapes;
 } many_walk;
 
-/* Decode the walk's next block into `a` and start its four products. */
+/* Decode the walk's next stage into `a` and start its products. */
 template <int N, int WGS>
-static __device__ __forceinline__ void many_step(float *sum, uint32_t *a, many_walk *k)
+static __device__ __forceinline__ void many_step(float *sum, uint32_t (*a)[GLYD_FRAGMENT_REGISTERS],
+                                                 many_walk *k)
 {
     typedef many_stage<N, WGS> at;
     uint32_t x = ring_wait(k->full + 8u * (uint32_t)k->stage, (uint32_t)k->parity,
                            k->ring + (uint32_t)k->stage * at::bytes);
+    uint32_t place = (uint32_t)(k->warp * at::blocks), lane = (uint32_t)k->lane * 16;
     const uint4 *sm =
-        (const uint4 *)__cvta_shared_to_generic(x + at::sm_at + (uint32_t)(k->warp * SM_BYTES)) +
-        k->lane;
-    const uint4 *codes = (const uint4 *)__cvta_shared_to_generic(x + at::codes_at +
-                                                                 (uint32_t)(k->warp * CODE_BYTES)) +
-                         k->lane;
-    fragment_decode(a, sm[0], sm[32], codes[0], k->base);
-    escapes_put(a, &k->escapes, k->block, k->lane);
-    uint64_t b = wgmma_operand(x);
+        (const uint4 *)__cvta_shared_to_generic(x + at::sm_at + place * SM_BYTES + lane);
+    const uint4 *codes =
+        (const uint4 *)__cvta_shared_to_generic(x + at::codes_at + place * CODE_BYTES + lane);
+#pragma unroll
+    for (int b = 0; b < at::blocks; b++)
+        fragment_decode(a[b], sm[64 * b], sm[64 * b + 32], codes[32 * b], k->base);
+#pragma unroll
+    for (int b = 0; b < at::blocks; b++)
+        escapes_put(a[b], &k->escapes, k->block + b, k->lane);
     wgmma_fence();
 #pragma unroll
-    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)
-        wgmma_k16<N>(sum, a + 4 * j, b + (uint64_t)(j * GLYD_GROUP_COLS * 2 >> 4));
+    for (int b = 0; b < at::blocks; b++) {
+        if (k->block + b >= k->end)
+            break;
+        uint64_t operand = wgmma_operand(x + (uint32_t)b * at::x_bytes);
+#pragma unroll
+        for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)
+            wgmma_k16<N>(sum, a[b] + 4 * j, operand + (uint64_t)(j * GLYD_GROUP_COLS * 2 >> 4));
+    }
     wgmma_commit();
 }
 
-/* The products of the block before the last one started are done: let go of its stage. */
-static __device__ __forceinline__ void many_next(many_walk *k, int stages)
+/* The products of the stage before the last one started are done: let go of it. */
+static __device__ __forceinline__ void many_next(many_walk *k, int stages, bool has_before)
 {
-    if (k->lane == 0 && k->block >= 0) {
+    if (k->lane == 0 && has_before) {
         int before = k->stage ? k->stage - 1 : stages - 1;
         barrier_arrive(k->empty + 8u * (uint32_t)before);
+    }
+    if (++k->stage == stages) {
+        k->stage = 0;
+        k->parity ^= 1;
     }
 }
 
@@ -125,6 +137,7 @@ template <int N, int WGS>
 static __device__ __forceinline__ void many_chain(const many_args &p, float *sum, uint32_t ring,
                                                   uint32_t full, uint32_t empty)
 {
+    typedef many_stage<N, WGS> at;
     many_walk k;
     k.warp = (int)threadIdx.x / 32;
     k.lane = (int)threadIdx.x % 32;
@@ -133,29 +146,27 @@ static __device__ __forceinline__ void many_chain(const many_args &p, float *sum
     k.empty = empty;
     k.stage = k.parity = 0;
     int tile = min((int)blockIdx.x / p.token_tiles * 4 * WGS + k.warp, p.w.tiles - 1);
-    int first = (int)blockIdx.z * p.slice_blocks, n = many_blocks(p);
+    int first = (int)blockIdx.z * p.slice_blocks;
     k.block = first;
+    k.end = first + many_blocks(p);
     k.base = bases_of(p.w, tile, k.lane);
     k.escapes = escapes_from(p.w, tile, first, k.lane);
 #pragma unroll
     for (int i = 0; i < N / 2; i++)
         sum[i] = 0;
-    uint32_t a[2][GLYD_FRAGMENT_REGISTERS];
-    for (int i = 0; i < n; i += 2) {
+    uint32_t a[2][at::blocks][GLYD_FRAGMENT_REGISTERS];
+    for (;;) {
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
-            if (i + odd == n)
+            if (k.block >= k.end)
                 break;
             many_step<N, WGS>(sum, a[odd], &k);
             wgmma_wait<1>(); /* the registers a[!odd] and the stage before are free */
-            if (i + odd > 0)
-                many_next(&k, p.stages);
-            k.block++;
-            if (++k.stage == p.stages) {
-                k.stage = 0;
-                k.parity ^= 1;
-            }
+            many_next(&k, p.stages, k.block > first);
+            k.block += at::blocks;
         }
+        if (k.block >= k.end)
+            break;
     }
     wgmma_wait<0>();
 }
@@ -231,7 +242,7 @@ static __device__ __forceinline__ void many_store(const many_args &p, const floa
 
 template <int N, int WGS>
 static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
-    linear_many_kernel(const __grid_constant__ CUtensorMap x_map,
+    linear_many_kernel(const __grid_constant__ linear_maps maps,
                        const __grid_constant__ many_args p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -250,8 +261,8 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
     if (threadIdx.x / WARPGROUP == WGS) {
         if constexpr (N == 256)
             registers_fewer<40>();
-        if (threadIdx.x % WARPGROUP < 32)
-            many_feed<N, WGS>(p, &x_map, ring, full, empty);
+        if (threadIdx.x % WARPGROUP == 0)
+            many_feed<N, WGS>(p, maps, ring, full, empty);
     } else {
         if constexpr (N == 256)
             registers_more<232>();
@@ -266,7 +277,7 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
 
 template <int N, int WGS>
 static glyd_status many_launch(const many_args &p, const glyd_gpu_config *config,
-                               const CUtensorMap &map, cudaStream_t stream, glyd_error *err)
+                               const linear_maps &maps, cudaStream_t stream, glyd_error *err)
 {
     GLYD_TRY(cuda_status(cudaFuncSetAttribute(linear_many_kernel<N, WGS>,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -284,7 +295,7 @@ static glyd_status many_launch(const many_args &p, const glyd_gpu_config *config
     launch.stream = stream;
     launch.attrs = &cluster;
     launch.numAttrs = 1;
-    return cuda_status(cudaLaunchKernelEx(&launch, linear_many_kernel<N, WGS>, map, p), "linear",
+    return cuda_status(cudaLaunchKernelEx(&launch, linear_many_kernel<N, WGS>, maps, p), "linear",
                        err);
 }
 
@@ -292,8 +303,9 @@ extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
                                           const glyd_gpu_config *config, const uint8_t *codes,
                                           cudaStream_t stream, glyd_error *err)
 {
-    CUtensorMap map;
-    GLYD_TRY(glyd_k_token_map(args, config->token_tile, &map, err));
+    linear_maps maps;
+    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile, many_blocks_of(config->token_tile),
+                                4 * config->tiles, &maps, err));
     many_args p = {};
     p.w = arrays_of(args->weight, codes);
     p.bias = (const __nv_bfloat16 *)args->bias;
@@ -305,10 +317,10 @@ extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
     p.slice_blocks = (int)glyd_gpu_slice_blocks(args->weight->cols, args->plan.slices);
     p.stages = config->stages;
     if (config->token_tile == 64)
-        return config->tiles == 1 ? many_launch<64, 1>(p, config, map, stream, err)
-                                  : many_launch<64, 2>(p, config, map, stream, err);
+        return config->tiles == 1 ? many_launch<64, 1>(p, config, maps, stream, err)
+                                  : many_launch<64, 2>(p, config, maps, stream, err);
     if (config->token_tile == 128)
-        return config->tiles == 1 ? many_launch<128, 1>(p, config, map, stream, err)
-                                  : many_launch<128, 2>(p, config, map, stream, err);
-    return many_launch<256, 2>(p, config, map, stream, err);
+        return config->tiles == 1 ? many_launch<128, 1>(p, config, maps, stream, err)
+                                  : many_launch<128, 2>(p, config, maps, stream, err);
+    return many_launch<256, 2>(p, config, maps, stream, err);
 }
