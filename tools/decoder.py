@@ -60,9 +60,8 @@ def decode_run(words, blocks, codes):
                 pairs[lane].append(codes[bits, buffer[lane] & ((1 << bits) - 1)])
                 buffer[lane] >>= bits
                 held[lane] -= bits
-        enough = 21 if step + 2 == steps else 32
         for lane in range(32):
-            if step + 1 < steps and held[lane] <= enough:
+            if step + 1 < steps and held[lane] <= (21 if step + 2 == steps else 32):
                 need(dealt < len(words), "codes: a run ends early")
                 buffer[lane] |= words[dealt] << held[lane]
                 held[lane] += 32
