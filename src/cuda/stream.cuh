@@ -57,16 +57,20 @@ static __device__ __forceinline__ void stream_take(stream *s, const uint32_t *lo
     s->at += (*even & ENTRY_BITS) + (*odd & ENTRY_BITS);
 }
 
-/* Deal words to the lanes that need one. `word(i)` reads word i. */
+/* Deal words to the lanes that need one; before the run's last step a lane can do without where
+ * what is left of its second word suffices. `word(i)` reads word i. */
 template <typename READ>
-static __device__ __forceinline__ void stream_deal(stream *s, uint32_t lanes_before, READ word)
+static __device__ __forceinline__ void stream_deal(stream *s, int steps_left, uint32_t lanes_before,
+                                                   READ word)
 {
-    bool needs = s->at >= 32;
+    uint32_t most = steps_left > 1 ? 64 - GLYD_REFILL_BITS : 64 - GLYD_REFILL_LAST_BITS;
+    bool needs = s->at >= most;
     uint32_t mask = __ballot_sync(0xffffffffu, needs);
-    if (needs) {
+    if (s->at >= 32) {
         s->low = s->high;
-        s->high = word(s->next + (uint32_t)__popc(mask & lanes_before));
         s->at -= 32;
+        if (needs)
+            s->high = word(s->next + (uint32_t)__popc(mask & lanes_before));
     }
     s->next += (uint32_t)__popc(mask);
 }
@@ -114,7 +118,8 @@ static __device__ __forceinline__ uint4 run_block(run_reader *r, const uint32_t 
         for (int q = 0; q < 2; q++) {
             stream_take(&r->s, lookup, &e[2 * q], &e[2 * q + 1]);
             if (--r->steps_left)
-                stream_deal(&r->s, r->lanes_before, [=](uint32_t i) { return __ldg(words + i); });
+                stream_deal(&r->s, r->steps_left, r->lanes_before,
+                            [=](uint32_t i) { return __ldg(words + i); });
         }
         code[j] = code_word(e);
     }
