@@ -270,15 +270,16 @@ static options parse(int argc, char **argv)
                  .working_set_mb = WORKING_SET_MB};
     for (int i = 1; i < argc; i++) {
         const char *name = argv[i], *value = i + 1 < argc ? argv[++i] : "";
+        int number = (int)strtol(value, NULL, 10);
         long long rows, cols;
         if (!strcmp(name, "--tokens"))
-            o.tokens = atoll(value);
+            o.tokens = number;
         else if (!strcmp(name, "--rounds"))
-            o.rounds = atoi(value);
+            o.rounds = number;
         else if (!strcmp(name, "--threads"))
-            o.threads_max = atoi(value);
+            o.threads_max = number;
         else if (!strcmp(name, "--working-set"))
-            o.working_set_mb = atoi(value);
+            o.working_set_mb = number;
         else if (!strcmp(name, "--variant"))
             o.variant_only = !strcmp(value, "avx2") ? GLYD_VARIANT_AVX2 : GLYD_VARIANT_AVX512;
         else if (!strcmp(name, "--shape") && o.n_shapes < SHAPES_MAX &&

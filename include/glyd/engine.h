@@ -160,13 +160,13 @@ typedef struct glyd_ticket glyd_ticket;
 
 /* Queue a request. Errors: E_ARG (empty prompt, an id out of the vocabulary, sampling out of
  * range), E_LIMIT (the prompt leaves no room in the context: the text has both numbers),
- * E_NOMEM, E_CANCELLED (the engine is closing). */
+ * E_NOMEM, E_CANCELLED (the engine is closing). *ticket is set before the first callback. */
 GLYD_API GLYD_MUST_CHECK glyd_status glyd_engine_submit(glyd_engine *engine,
                                                         const glyd_request *request,
                                                         glyd_ticket **ticket, glyd_error *err);
 
-/* Ask a request to stop; it finishes within a step. Any thread, any time before the free. Safe in
- * a signal handler. */
+/* Ask a request to stop: it finishes within a step, where it runs alone within a layer. Any thread,
+ * any time before the free, signal handlers included. */
 GLYD_API void glyd_ticket_cancel(glyd_ticket *ticket);
 
 /* Wait until on_finish has returned; `result` may be NULL. */

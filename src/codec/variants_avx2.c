@@ -66,7 +66,7 @@ static inline __m256i load_words(const uint8_t *words, int64_t next, int64_t n_w
     return _mm256_maskload_epi32((const int *)(const void *)from, there);
 }
 
-/* Deal to the lanes that hold 32 bits or fewer. Returns how many were dealt to. */
+/* Deal to the lanes that hold GLYD_REFILL_BITS or fewer. Returns how many were dealt to. */
 static inline int deal_step(quarter *q, const deal_table *deal, const uint8_t *words, int64_t next,
                             int64_t n_words)
 {

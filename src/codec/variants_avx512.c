@@ -46,7 +46,7 @@ static inline __m512i load_words(const uint8_t *words, int64_t next, int64_t n_w
     return _mm512_maskz_loadu_epi32((__mmask16)mask, words + 4 * next);
 }
 
-/* Deal to the lanes that hold 32 bits or fewer. Returns how many were dealt to. */
+/* Deal to the lanes that hold GLYD_REFILL_BITS or fewer. Returns how many were dealt to. */
 static inline int deal_step(half_warp *h, const uint8_t *words, int64_t next, int64_t n_words)
 {
     const __m512i thirty_two = _mm512_set1_epi32(32);

@@ -29,10 +29,10 @@ void glyd_report_save(const glyd_folder *folder, glyd_save_report *report)
 {
     for (size_t i = 0; i < folder->n_tensors; i++) {
         const glyd_tensor *t = &folder->tensor[i];
-        report->n_weights += glyd_shape_elements(&t->shape);
         report->bytes_checkpoint += glyd_tensor_bytes(t);
         if (glyd_tensor_is_copy(folder, i))
             continue;
+        report->n_weights += glyd_shape_elements(&t->shape);
         report->bytes_save += glyd_tensor_stored_bytes(t);
         report->n_packed += t->is_packed;
     }

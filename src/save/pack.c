@@ -109,10 +109,10 @@ static glyd_status deal_tensors(packing *p, glyd_error *err)
     for (size_t i = 0; i < p->in->n_tensors; i++) {
         const glyd_tensor *t = &p->in->tensor[i];
         p->report->bytes_checkpoint += t->data.bytes;
-        p->report->n_weights += glyd_shape_elements(&t->shape);
         p->why[i] = is_copy(p, i) ? A_COPY : why_as_is(t);
         if (p->why[i] == A_COPY)
             continue;
+        p->report->n_weights += glyd_shape_elements(&t->shape);
         if (in_shard > 0 && in_shard + t->data.bytes > limit) {
             p->n_shards++;
             in_shard = 0;

@@ -1,0 +1,94 @@
+/* glyd_gpu.h - products straight from packed weights on an NVIDIA GPU.
+ *
+ * The matrix
+ *   A glyd_matrix whose arrays lie in device memory, byte for byte what a save holds: copy each
+ *   array of a matrix that passed glyd_check on the host. Arrays start at multiples of 16 bytes
+ *   (cudaMalloc gives 256). Calls check every pointer, alignment, shape and size before anything
+ *   is launched; the contents are trusted, which is what glyd_check is for.
+ *
+ * The order of a sum
+ *   plan.slices = S cuts the K columns into S slices of ceil(K / S) columns rounded up to 64, the
+ *   last one shorter. A slice is a chain from +0: one tensor-core step for each 16 columns, in
+ *   order. The slices' float32 sums are added in order, then the bias, then one rounding to bf16.
+ *   Every kernel keeps to it: the same plan gives the same bits at any number of tokens, in any
+ *   layout, for any weights' coding. plan_cublas finds the plan that gives cuBLAS's own bits.
+ *
+ * A call allocates nothing, waits for nothing and keeps no state: it may be captured in a graph,
+ * and any number of threads, streams and devices may be in calls at once. It works on the calling
+ * thread's current device. `stream` is a cudaStream_t (NULL: the default stream).
+ * Where a call fails, nothing was launched and the CUDA context stays usable.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef GLYD_GPU_H
+#define GLYD_GPU_H
+
+#include "glyd/codec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { GLYD_GPU_SLICES_MAX = 16 };
+
+typedef struct glyd_gpu_plan {
+    int32_t slices; /* 1 to GLYD_GPU_SLICES_MAX */
+} glyd_gpu_plan;
+
+/* The library's version, for example "0.1.0". */
+GLYD_API const char *glyd_gpu_version(void);
+
+/* The fixed text of a status. */
+GLYD_API const char *glyd_gpu_status_text(glyd_status status);
+
+/* Check shape, layout, array sizes, pointers and alignment: what every call below does itself.
+ * Errors: E_ARG, E_UNSUPPORTED (a layout the library has no kernels for), naming the array. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_matrix_check(const glyd_matrix *m, glyd_error *err);
+
+/* The plan for an [O, K] matrix that depends on nothing else: results are then the same whatever
+ * the number of tokens and whatever the GPU. */
+GLYD_API glyd_gpu_plan glyd_gpu_plan_fixed(int64_t rows, int64_t cols);
+
+/* The plan by which this GPU's cuBLAS computes a product of `tokens` rows, found by asking its
+ * heuristic as PyTorch asks it. Loads libcublasLt when called: not for use under graph capture.
+ * Errors: E_NOTFOUND (no libcublasLt), E_UNSUPPORTED (cuBLAS would not sum by slices: use an
+ * unpacked matrix and cuBLAS itself where its bits are wanted), E_DEVICE. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plan_cublas(int64_t rows, int64_t cols,
+                                                          int64_t tokens, int has_bias,
+                                                          glyd_gpu_plan *plan, glyd_error *err);
+
+/* Y = X W^T (+ bias). All pointers but `weight` itself are device memory. */
+typedef struct glyd_gpu_linear_args {
+    const glyd_matrix *weight; /* a host struct whose spans are device memory */
+    const uint16_t *x;         /* bf16 [tokens, cols], row i at x + i * x_stride; 16-byte aligned */
+    int64_t x_stride;          /* elements, at least cols, a multiple of 8 */
+    int64_t tokens;            /* 0 is allowed: nothing is done */
+    const uint16_t *bias;      /* bf16 [rows], or NULL */
+    uint16_t *y;               /* bf16 [tokens, rows], row i at y + i * y_stride */
+    int64_t y_stride;          /* elements, at least rows */
+    glyd_gpu_plan plan;
+    void *workspace; /* at least glyd_gpu_linear_workspace bytes, 256-byte aligned; else NULL */
+    size_t workspace_bytes;
+} glyd_gpu_linear_args;
+
+/* Bytes of workspace a product of up to `tokens` rows needs; often 0. The contents need no
+ * preparation; one workspace serves one call at a time. */
+GLYD_API size_t glyd_gpu_linear_workspace(const glyd_matrix *weight, int64_t tokens);
+
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_linear(const glyd_gpu_linear_args *args, void *stream,
+                                                     glyd_error *err);
+
+/* Decode rows [row0, row0 + rows) to bf16, row r at bf16 + (r - row0) * stride (elements). */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_unpack(const glyd_matrix *m, int64_t row0,
+                                                     int64_t rows, uint16_t *bf16, int64_t stride,
+                                                     void *stream, glyd_error *err);
+
+/* Decode the rows that `ids` (device memory) names: row ids[i] to out + i * stride. An id outside
+ * the matrix gives a row of zeros. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_embed(const glyd_matrix *m, const int32_t *ids,
+                                                    int64_t n_ids, uint16_t *out, int64_t stride,
+                                                    void *stream, glyd_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

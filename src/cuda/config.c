@@ -1,0 +1,170 @@
+/* config.c - which kernel, cut up how: a search over the few shapes there are, by a rough model.
+ *
+ * The model counts clock cycles of an SM. It need not be right, only order the candidates as
+ * measurements do; docs/SPEED.md has them.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "cuda/config.h"
+#include <limits.h>
+
+enum {
+    BLOCK_BYTES = (GLYD_BLOCK_SM_WORDS + GLYD_BLOCK_CODE_WORDS) * 4,
+    X_ROW_BYTES = GLYD_BLOCK_COLS * 2,
+    SM_REGISTERS = 65536,
+    GPU_BYTES_A_CYCLE = 2500,    /* of memory, all SMs together */
+    SM_BYTES_A_CYCLE = 40,       /* what one SM can take in */
+    FEW_BLOCK_CYCLES = 300,      /* a warp's latency from one block to the next */
+    MANY_BLOCK_CYCLES = 350,     /* a warpgroup's */
+    TENSOR_FLOPS_A_CYCLE = 4096, /* of an SM */
+    LAUNCH_CYCLES = 3000,        /* filling the ring and writing results, a round of CTAs */
+    WARPGROUP_ROWS = 64,
+    FEW_TOKENS_MAX = 128,
+    MANY_TOKENS_MIN = 32,
+};
+
+static int64_t ceil_div(int64_t a, int64_t b)
+{
+    return (a + b - 1) / b;
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Cycles in which `bytes` reach one SM while `active` SMs take in as much. */
+static int64_t load_cycles(int64_t bytes, int64_t active)
+{
+    int64_t share = GPU_BYTES_A_CYCLE / active;
+    return bytes / (share < SM_BYTES_A_CYCLE ? share : SM_BYTES_A_CYCLE);
+}
+
+/* Deepest ring of `stage_bytes` that `per_sm` CTAs of an SM can have beside `fixed_bytes`. */
+static int ring_stages(int64_t stage_bytes, int64_t fixed_bytes, int per_sm)
+{
+    int64_t room = GLYD_GPU_SHARED_SM / per_sm - 1024 - fixed_bytes;
+    if (room > GLYD_GPU_SHARED_MAX - fixed_bytes)
+        room = GLYD_GPU_SHARED_MAX - fixed_bytes;
+    int64_t stages = room / stage_bytes, most = GLYD_GPU_BARRIER_BYTES / 16;
+    return (int)(stages < most ? stages : most);
+}
+
+/* Fill *config for `tiles` tiles a CTA and `per_sm` CTAs an SM. Cycles, or INT64_MAX where that
+ * does not fit. */
+static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_config *config)
+{
+    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : s->tokens <= 32 ? 32 : 64;
+    int registers = n <= 16 ? 96 : n == 32 ? 112 : 168; /* of a thread, at most */
+    int units = tiles * s->slices;
+    int64_t stage =
+        (int64_t)GLYD_GPU_FEW_BLOCKS * (s->slices * n * X_ROW_BYTES + units * BLOCK_BYTES);
+    int64_t sums = s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0;
+    int64_t fixed = sums + GLYD_GPU_BARRIER_BYTES;
+    int stages = ring_stages(stage, fixed, per_sm);
+    int threads = (units + 1) * GLYD_LANES;
+    int units_max = n == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
+    if (stages < 3 || units > units_max || (int64_t)threads * registers * per_sm > SM_REGISTERS)
+        return INT64_MAX;
+    *config = (glyd_gpu_config){
+        .kernel = GLYD_GPU_KERNEL_FEW,
+        .token_tile = n,
+        .tiles = tiles,
+        .stages = stages,
+        .threads = threads,
+        .shared_bytes = (int)(stages * stage + fixed),
+        .grid_rows = ceil_div(glyd_tiles_of(s->rows), tiles),
+        .grid_tokens = ceil_div(s->tokens, n),
+    };
+    int64_t ctas = config->grid_rows * config->grid_tokens, slots = (int64_t)per_sm * s->n_sms;
+    int64_t active = ctas < s->n_sms ? ctas : s->n_sms;
+    int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
+    int64_t step = max64(FEW_BLOCK_CYCLES, load_cycles(resident * units * BLOCK_BYTES, active));
+    return ceil_div(ctas, slots) *
+           (glyd_gpu_slice_blocks(s->cols, s->slices) * step + LAUNCH_CYCLES / per_sm);
+}
+
+static int64_t many_try(const glyd_gpu_shape *s, int n, int groups, int per_sm,
+                        glyd_gpu_config *config)
+{
+    int blocks = n == 256 ? 1 : 2; /* of a stage */
+    int64_t stage = blocks * ((int64_t)n * X_ROW_BYTES + groups * 4 * BLOCK_BYTES);
+    int stages = ring_stages(stage, GLYD_GPU_BARRIER_BYTES, per_sm);
+    *config = (glyd_gpu_config){
+        .kernel = GLYD_GPU_KERNEL_MANY,
+        .token_tile = n,
+        .tiles = groups,
+        .stages = stages,
+        .threads = (groups + 1) * 128,
+        .shared_bytes = (int)(stages * stage + GLYD_GPU_BARRIER_BYTES),
+        .grid_rows = ceil_div(s->rows, groups * WARPGROUP_ROWS),
+        .grid_tokens = ceil_div(s->tokens, n),
+    };
+    int64_t ctas = config->grid_rows * config->grid_tokens * s->slices;
+    int64_t slots = (int64_t)per_sm * s->n_sms, active = ctas < s->n_sms ? ctas : s->n_sms;
+    int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
+    int64_t flops = 2LL * groups * WARPGROUP_ROWS * n * GLYD_BLOCK_COLS;
+    int64_t step = max64(MANY_BLOCK_CYCLES, resident * flops / TENSOR_FLOPS_A_CYCLE);
+    int64_t bytes = resident * groups * 4 * BLOCK_BYTES / ceil_div(s->tokens, n);
+    step = max64(step, load_cycles(bytes, active));
+    return ceil_div(ctas, slots) *
+           (glyd_gpu_slice_blocks(s->cols, s->slices) * step + LAUNCH_CYCLES);
+}
+
+static const struct {
+    int n, groups, per_sm;
+} many_candidates[] = {{64, 1, 1},  {128, 1, 1}, {64, 1, 2}, {64, 2, 1},
+                       {128, 1, 2}, {128, 2, 1}, {256, 2, 1}};
+
+enum {
+    N_MANY = sizeof many_candidates / sizeof *many_candidates,
+    FEW_PER_SM = 4,
+    N_FEW = GLYD_GPU_FEW_UNITS_MAX * FEW_PER_SM,
+};
+
+/* Candidate i's cycles; INT64_MAX where it does not fit, -1 past the last. */
+static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
+{
+    *config = (glyd_gpu_config){.kernel = GLYD_GPU_KERNEL_PLAIN, .token_tile = 16};
+    if (s->capability != 90 || i >= N_MANY + N_FEW)
+        return -1;
+    if (i < N_MANY)
+        return s->slices > GLYD_GPU_CLUSTER_MAX || s->tokens <= MANY_TOKENS_MIN
+                   ? INT64_MAX
+                   : many_try(s, many_candidates[i].n, many_candidates[i].groups,
+                              many_candidates[i].per_sm, config);
+    i -= N_MANY;
+    int tiles = i / FEW_PER_SM + 1;
+    return tiles * s->slices > GLYD_GPU_FEW_UNITS_MAX || s->tokens > FEW_TOKENS_MAX
+               ? INT64_MAX
+               : few_try(s, tiles, i % FEW_PER_SM + 1, config);
+}
+
+int glyd_gpu_config_candidate(const glyd_gpu_shape *shape, int i, glyd_gpu_config *config)
+{
+    int64_t cycles = candidate(shape, i, config);
+    config->expand = shape->layout == GLYD_LAYOUT_MMA;
+    return cycles >= 0;
+}
+
+void glyd_gpu_config_for(const glyd_gpu_shape *shape, glyd_gpu_config *config)
+{
+    *config = (glyd_gpu_config){.kernel = GLYD_GPU_KERNEL_PLAIN, .token_tile = 16};
+    int64_t best = INT64_MAX, cycles;
+    glyd_gpu_config tried;
+    for (int i = 0; (cycles = candidate(shape, i, &tried)) >= 0; i++) {
+        if (cycles < best) {
+            best = cycles;
+            *config = tried;
+        }
+    }
+    config->expand = shape->layout == GLYD_LAYOUT_MMA;
+}
+
+glyd_gpu_plan glyd_gpu_plan_fixed(int64_t rows, int64_t cols)
+{
+    int slices = 1;
+    while (slices < GLYD_GPU_CLUSTER_MAX && glyd_tiles_of(rows) * slices < 1024 &&
+           glyd_blocks_of(cols) / (2 * slices) >= GLYD_RUN_BLOCKS)
+        slices *= 2;
+    return (glyd_gpu_plan){slices};
+}

@@ -1,0 +1,132 @@
+/* fragment.cuh - from the arrays of a block to the A registers of m16n8k16.
+ *
+ * Lane 4g + t of a warp holds, for each k16 group j of a block, registers a[4j + r]: rows g (r
+ * even) and g + 8 (r odd). A register is two bf16; their signs and mantissas come from an sm word,
+ * their exponents are code + base. docs/FORMAT.md section 1 has the bit tables.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef GLYD_CUDA_FRAGMENT_CUH
+#define GLYD_CUDA_FRAGMENT_CUH
+
+#include "codec/format.h"
+#include "cuda/ptx.cuh"
+
+enum { GLYD_FRAGMENT_REGISTERS = 16 };
+
+/* The arrays of a matrix as kernels take them. */
+typedef struct packed_arrays {
+    const uint8_t *sm, *codes, *bases;
+    const uint32_t *escape_index, *escapes, *entries;
+    const uint8_t *table;
+    int rows, cols, tiles, blocks, run_blocks;
+} packed_arrays;
+
+/* What a lane knows of its tile: the bases of its two rows, in both halves at the exponent. */
+typedef struct tile_bases {
+    uint32_t low, high; /* rows g and g + 8 */
+} tile_bases;
+
+static __device__ __forceinline__ tile_bases bases_of(const packed_arrays &m, int tile, int lane)
+{
+    const uint8_t *bases = m.bases + (int64_t)tile * GLYD_TILE_ROWS + (lane >> 2);
+    tile_bases b = {bases[0] * 0x00800080u, bases[8] * 0x00800080u};
+    asm volatile("" : "+r"(b.low), "+r"(b.high)); /* the compiler would multiply for each weight */
+    return b;
+}
+
+/* a * b + c as one instruction; written out, the product would become a shift and an addition. */
+static __device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, uint32_t c)
+{
+    uint32_t d;
+    asm("mad.lo.u32 %0,%1,%2,%3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+/* The 16 registers of a block from the lane's 8 sm words and 4 code words. Multiplications stand
+ * for left shifts: they go to another pipe than the logic. */
+static __device__ __forceinline__ void fragment_decode(uint32_t *a, uint4 sm0, uint4 sm1,
+                                                       uint4 codes, tile_bases base)
+{
+    const uint32_t sm[8] = {sm0.x, sm0.y, sm0.z, sm0.w, sm1.x, sm1.y, sm1.z, sm1.w};
+    const uint32_t code[4] = {codes.x, codes.y, codes.z, codes.w};
+#pragma unroll
+    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
+        uint32_t c = code[j], c5 = c >> 5;
+        uint32_t first = sm[2 * j], second = sm[2 * j + 1];
+        uint32_t first_odd = __byte_perm(first, 0, 0x2301);
+        uint32_t second_odd = __byte_perm(second, 0, 0x2301);
+        uint32_t e0 = multiply_add(c & 0x000f000fu, 128, base.low);
+        uint32_t e1 = multiply_add(c & 0x00f000f0u, 8, base.high);
+        uint32_t e2 = multiply_add(c5 & 0x00780078u, 16, base.low);
+        uint32_t e3 = (c5 & 0x07800780u) + base.high;
+        a[4 * j] = (first & GLYD_SM_MASK) | e0;
+        a[4 * j + 1] = (first_odd & GLYD_SM_MASK) | e1;
+        a[4 * j + 2] = (second & GLYD_SM_MASK) | e2;
+        a[4 * j + 3] = (second_odd & GLYD_SM_MASK) | e3;
+    }
+}
+
+/* The next 32 escapes of a tile, one a lane: ascending, so a block's are a range of lanes. */
+typedef struct escape_window {
+    const uint32_t *list;
+    uint32_t at, end; /* this window's first escape; the tile's end */
+    uint32_t mine;    /* this lane's */
+    int block;        /* its block; past the end a number that no block has */
+} escape_window;
+
+static __device__ __forceinline__ void escapes_load(escape_window *w, int lane)
+{
+    uint32_t i = w->at + (uint32_t)lane;
+    bool there = i < w->end;
+    w->mine = there ? __ldg(w->list + i) : 0;
+    w->block = there ? glyd_escape_block(w->mine) : 1 << 30;
+}
+
+/* The window at the first escape of a tile whose block is not before `block`. */
+static __device__ __forceinline__ escape_window escapes_from(const packed_arrays &m, int tile,
+                                                             int block, int lane)
+{
+    escape_window w;
+    w.list = m.escapes;
+    w.at = m.escape_index[tile];
+    w.end = m.escape_index[tile + 1];
+    for (;;) {
+        escapes_load(&w, lane);
+        if (!__all_sync(0xffffffffu, w.block < block))
+            return w;
+        w.at += GLYD_LANES;
+    }
+}
+
+/* Put one escape's exponent into the register that holds its weight. */
+static __device__ __forceinline__ void escape_put(uint32_t *a, uint32_t escape, int lane)
+{
+    int position = glyd_escape_position(escape);
+    if (position >> 5 != lane)
+        return;
+    int shift = 16 * (position & 1) + 7, at = position >> 1 & 15;
+#pragma unroll
+    for (int i = 0; i < GLYD_FRAGMENT_REGISTERS; i++) {
+        if (i == at)
+            a[i] = (a[i] & ~(0xffu << shift)) | (uint32_t)glyd_escape_exponent(escape) << shift;
+    }
+}
+
+/* Put a block's escapes in place. Blocks come in ascending order. */
+static __device__ __forceinline__ void escapes_put(uint32_t *a, escape_window *w, int block,
+                                                   int lane)
+{
+    uint32_t mask = __ballot_sync(0xffffffffu, w->block == block);
+    while (mask) {
+        bool last = mask >> 31;
+        for (; mask; mask &= mask - 1)
+            escape_put(a, __shfl_sync(0xffffffffu, w->mine, __ffs((int)mask) - 1), lane);
+        if (!last)
+            break;
+        w->at += GLYD_LANES;
+        escapes_load(w, lane);
+        mask = __ballot_sync(0xffffffffu, w->block == block);
+    }
+}
+
+#endif

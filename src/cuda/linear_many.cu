@@ -1,0 +1,326 @@
+/* linear_many.cu - products of tens to thousands of tokens by warpgroup products (wgmma).
+ *
+ * A CTA has WGS warpgroups of 64 rows and a tile of N tokens, for one slice of K; the slices of a
+ * tile are the CTAs of a cluster, and the first adds the others' sums in slice order. A warpgroup
+ * decodes a block of its weights into the A registers of the next products while the tensor cores
+ * still run the last ones; one more warpgroup feeds the ring and gives its registers away.
+ *
+ * Thread to data   warp w of a warpgroup: tile 4 * warpgroup + w of the CTA. Lane 4g + t: rows g
+ *                  and g + 8 of it; sum[4k + i] is token 8k + 2t + (i & 1), row g + 8 (i >> 1).
+ * Shared memory    a ring of stages, then the barriers. A stage is a block or two of
+ *                  every tile:
+ *                    x      blocks x [N, 64] bf16, 128-byte swizzle: the B operand as it lies
+ *                    sm     4 WGS x blocks x 1,024 bytes
+ *                    codes  4 WGS x blocks x 512 bytes
+ *                  After the last product the ring's place holds sums and results.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "cuda/launch.cuh"
+#include "cuda/linear.h"
+#include <cuda_bf16.h>
+
+static constexpr int SM_BYTES = GLYD_BLOCK_SM_WORDS * 4;
+static constexpr int CODE_BYTES = GLYD_BLOCK_CODE_WORDS * 4;
+static constexpr int X_ROW_BYTES = GLYD_BLOCK_COLS * 2;
+static constexpr int WARPGROUP = 128;
+static constexpr int WARPGROUP_ROWS = 64;
+static constexpr int OUT_PITCH = WARPGROUP_ROWS * 2 + 16; /* bytes of a token's row of results */
+
+typedef struct many_args {
+    packed_arrays w;
+    const __nv_bfloat16 *bias;
+    __nv_bfloat16 *y;
+    int64_t y_stride;
+    int tokens, token_tiles, slices, slice_blocks, stages;
+} many_args;
+
+/* Blocks of a stage: two where registers allow, whose decoding then interleaves. */
+static constexpr int many_blocks_of(int token_tile)
+{
+    return token_tile == 256 ? 1 : 2;
+}
+
+template <int N, int WGS> struct many_stage {
+    static constexpr int blocks = many_blocks_of(N);
+    static constexpr uint32_t x_bytes = N * X_ROW_BYTES;
+    static constexpr uint32_t sm_at = blocks * x_bytes;
+    static constexpr uint32_t codes_at = sm_at + blocks * 4 * WGS * SM_BYTES;
+    static constexpr uint32_t bytes = codes_at + blocks * 4 * WGS * CODE_BYTES;
+    static_assert(sm_at % 1024 == 0 && bytes % 1024 == 0, "the swizzle's atoms");
+};
+
+/* Blocks of this CTA's slice. */
+static __device__ __forceinline__ int many_blocks(const many_args &p)
+{
+    return min(p.slice_blocks, p.w.blocks - (int)blockIdx.z * p.slice_blocks);
+}
+
+/* One thread feeds the ring: a box of each part of a stage. */
+template <int N, int WGS>
+static __device__ void many_feed(const many_args &p, const linear_maps &maps, uint32_t ring,
+                                 uint32_t full, uint32_t empty)
+{
+    typedef many_stage<N, WGS> at;
+    int block = (int)blockIdx.z * p.slice_blocks, n = many_blocks(p);
+    int token = (int)blockIdx.x % p.token_tiles * N;
+    int tile = (int)blockIdx.x / p.token_tiles * 4 * WGS;
+    for (int i = 0, stage = 0, parity = 1; i < n; i += at::blocks, block += at::blocks) {
+        uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
+        barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
+        barrier_expect(ready, at::bytes);
+        copy_box(to + at::sm_at, &maps.sm, block * (SM_BYTES / 8), tile, ready);
+        copy_box(to + at::codes_at, &maps.codes, block * (CODE_BYTES / 8), tile, ready);
+        for (int b = 0; b < at::blocks; b++)
+            copy_box(to + (uint32_t)b * at::x_bytes, &maps.x, (block + b) * GLYD_BLOCK_COLS, token,
+                     ready);
+        if (++stage == p.stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+}
+
+/* What a warp keeps while it walks its slice. */
+typedef struct many_walk {
+    uint32_t ring, full, empty;
+    int warp, lane, block, end, stage, parity;
+    tile_bases base;
+    escape_window escapes;
+} many_walk;
+
+/* Decode the walk's next stage into `a` and start its products. */
+template <int N, int WGS>
+static __device__ __forceinline__ void many_step(float *sum, uint32_t (*a)[GLYD_FRAGMENT_REGISTERS],
+                                                 many_walk *k)
+{
+    typedef many_stage<N, WGS> at;
+    uint32_t x = ring_wait(k->full + 8u * (uint32_t)k->stage, (uint32_t)k->parity,
+                           k->ring + (uint32_t)k->stage * at::bytes);
+    uint32_t place = (uint32_t)(k->warp * at::blocks), lane = (uint32_t)k->lane * 16;
+    const uint4 *sm =
+        (const uint4 *)__cvta_shared_to_generic(x + at::sm_at + place * SM_BYTES + lane);
+    const uint4 *codes =
+        (const uint4 *)__cvta_shared_to_generic(x + at::codes_at + place * CODE_BYTES + lane);
+#pragma unroll
+    for (int b = 0; b < at::blocks; b++)
+        fragment_decode(a[b], sm[64 * b], sm[64 * b + 32], codes[32 * b], k->base);
+#pragma unroll
+    for (int b = 0; b < at::blocks; b++)
+        escapes_put(a[b], &k->escapes, k->block + b, k->lane);
+    wgmma_fence();
+#pragma unroll
+    for (int b = 0; b < at::blocks; b++) {
+        if (k->block + b >= k->end)
+            break;
+        uint64_t operand = wgmma_operand(x + (uint32_t)b * at::x_bytes);
+#pragma unroll
+        for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)
+            wgmma_k16<N>(sum, a[b] + 4 * j, operand + (uint64_t)(j * GLYD_GROUP_COLS * 2 >> 4));
+    }
+    wgmma_commit();
+}
+
+/* The products of the stage before the last one started are done: let go of it. */
+static __device__ __forceinline__ void many_next(many_walk *k, int stages, bool has_before)
+{
+    if (k->lane == 0 && has_before) {
+        int before = k->stage ? k->stage - 1 : stages - 1;
+        barrier_arrive(k->empty + 8u * (uint32_t)before);
+    }
+    if (++k->stage == stages) {
+        k->stage = 0;
+        k->parity ^= 1;
+    }
+}
+
+template <int N, int WGS>
+static __device__ __forceinline__ void many_chain(const many_args &p, float *sum, uint32_t ring,
+                                                  uint32_t full, uint32_t empty)
+{
+    typedef many_stage<N, WGS> at;
+    many_walk k;
+    k.warp = (int)threadIdx.x / 32;
+    k.lane = (int)threadIdx.x % 32;
+    k.ring = ring;
+    k.full = full;
+    k.empty = empty;
+    k.stage = k.parity = 0;
+    int tile = min((int)blockIdx.x / p.token_tiles * 4 * WGS + k.warp, p.w.tiles - 1);
+    int first = (int)blockIdx.z * p.slice_blocks;
+    k.block = first;
+    k.end = first + many_blocks(p);
+    k.base = bases_of(p.w, tile, k.lane);
+    k.escapes = escapes_from(p.w, tile, first, k.lane);
+#pragma unroll
+    for (int i = 0; i < N / 2; i++)
+        sum[i] = 0;
+    uint32_t a[2][at::blocks][GLYD_FRAGMENT_REGISTERS];
+    for (;;) {
+#pragma unroll
+        for (int odd = 0; odd < 2; odd++) {
+            if (k.block >= k.end)
+                break;
+            many_step<N, WGS>(sum, a[odd], &k);
+            wgmma_wait<1>(); /* the registers a[!odd] and the stage before are free */
+            many_next(&k, p.stages, k.block > first);
+            k.block += at::blocks;
+        }
+        if (k.block >= k.end)
+            break;
+    }
+    wgmma_wait<0>();
+}
+
+/* Slices of a tile added in order, by the first CTA of the cluster. True in that CTA. */
+template <int N, int WGS>
+static __device__ __forceinline__ bool many_add_slices(const many_args &p, float *sum,
+                                                       uint8_t *sums)
+{
+    if (p.slices == 1)
+        return true;
+    float *mine = (float *)sums + threadIdx.x;
+    if (blockIdx.z > 0) {
+#pragma unroll
+        for (int i = 0; i < N / 2; i++)
+            mine[i * WGS * WARPGROUP] = sum[i];
+    }
+    cluster_sync(); /* every slice's sums are written */
+    for (int s = 1; blockIdx.z == 0 && s < p.slices; s++) {
+#pragma unroll
+        for (int i = 0; i < N / 2; i++)
+            sum[i] += load_cluster(shared_address(mine + i * WGS * WARPGROUP), s);
+    }
+    cluster_sync(); /* and read: shared memory may go */
+    return blockIdx.z == 0;
+}
+
+/* Round, turn a warpgroup's results to token-major in shared memory, and write them out. */
+template <int N, int WGS>
+static __device__ __forceinline__ void many_store(const many_args &p, const float *sum,
+                                                  uint8_t *results)
+{
+    int lane = (int)threadIdx.x % 32, group = (int)threadIdx.x / WARPGROUP;
+    int in_group = (int)threadIdx.x % WARPGROUP;
+    int row0 = ((int)blockIdx.x / p.token_tiles * WGS + group) * WARPGROUP_ROWS;
+    int row = row0 + in_group / 32 * GLYD_TILE_ROWS + lane / 4;
+    float bias_low = p.bias && row < p.w.rows ? __bfloat162float(p.bias[row]) : 0;
+    float bias_high = p.bias && row + 8 < p.w.rows ? __bfloat162float(p.bias[row + 8]) : 0;
+    uint8_t *out = results + group * N * OUT_PITCH;
+    uint32_t to = shared_address(out) + (uint32_t)((lane % 8 + lane / 16 * 8) * OUT_PITCH +
+                                                   in_group / 32 * 32 + lane / 8 % 2 * 16);
+#pragma unroll
+    for (int k = 0; k < N / 8; k += 2) {
+        uint32_t pair[4];
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            float bias = i & 1 ? bias_high : bias_low, low = sum[4 * k + 2 * i],
+                  high = sum[4 * k + 2 * i + 1];
+            if (p.bias) {
+                low += bias;
+                high += bias;
+            }
+            __nv_bfloat162 both = __floats2bfloat162_rn(low, high);
+            pair[i] = *(uint32_t *)&both;
+        }
+        store_matrix_x4_transposed(to + (uint32_t)(k * 8 * OUT_PITCH), pair);
+    }
+    group_sync(2 + group, WARPGROUP); /* the warpgroup's results are written */
+    int token0 = (int)blockIdx.x % p.token_tiles * N, n_tokens = min(N, p.tokens - token0);
+    bool wide = (((uintptr_t)p.y | (uintptr_t)p.y_stride * 2) & 15) == 0;
+    int chunk = in_group % 8 * 8, n_rows = min(8, p.w.rows - row0 - chunk);
+    for (int token = in_group / 8; token < n_tokens; token += WARPGROUP / 8) {
+        const uint8_t *from = out + token * OUT_PITCH + chunk * 2;
+        __nv_bfloat16 *y = p.y + (token0 + token) * p.y_stride + row0 + chunk;
+        if (wide && n_rows == 8) {
+            *(uint4 *)y = *(const uint4 *)from;
+        } else {
+            for (int i = 0; i < n_rows; i++)
+                y[i] = ((const __nv_bfloat16 *)from)[i];
+        }
+    }
+}
+
+template <int N, int WGS>
+static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
+    linear_many_kernel(const __grid_constant__ linear_maps maps,
+                       const __grid_constant__ many_args p)
+{
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
+    extern __shared__ __align__(1024) uint8_t shared[];
+    typedef many_stage<N, WGS> at;
+    uint32_t ring = shared_address(shared);
+    uint32_t full = ring + (uint32_t)p.stages * at::bytes, empty = full + 8u * (uint32_t)p.stages;
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < p.stages; i++) {
+            barrier_init(full + 8u * (uint32_t)i, 1);
+            barrier_init(empty + 8u * (uint32_t)i, 4 * WGS);
+        }
+        barrier_init_fence();
+    }
+    __syncthreads(); /* the barriers are there */
+    if (threadIdx.x / WARPGROUP == WGS) {
+        if constexpr (N == 256)
+            registers_fewer<40>();
+        if (threadIdx.x % WARPGROUP == 0)
+            many_feed<N, WGS>(p, maps, ring, full, empty);
+    } else {
+        if constexpr (N == 256)
+            registers_more<232>();
+        float sum[N / 2];
+        many_chain<N, WGS>(p, sum, ring, full, empty);
+        group_sync(1, WGS * WARPGROUP); /* nobody reads the ring any more */
+        if (many_add_slices<N, WGS>(p, sum, shared))
+            many_store<N, WGS>(p, sum, shared);
+    }
+#endif
+}
+
+template <int N, int WGS>
+static glyd_status many_launch(const many_args &p, const glyd_gpu_config *config,
+                               const linear_maps &maps, cudaStream_t stream, glyd_error *err)
+{
+    GLYD_TRY(cuda_status(cudaFuncSetAttribute(linear_many_kernel<N, WGS>,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              config->shared_bytes),
+                         "linear", err));
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = (unsigned)p.slices;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim =
+        dim3((unsigned)(config->grid_rows * config->grid_tokens), 1, (unsigned)p.slices);
+    launch.blockDim = dim3((unsigned)config->threads);
+    launch.dynamicSmemBytes = (size_t)config->shared_bytes;
+    launch.stream = stream;
+    launch.attrs = &cluster;
+    launch.numAttrs = 1;
+    return cuda_status(cudaLaunchKernelEx(&launch, linear_many_kernel<N, WGS>, maps, p), "linear",
+                       err);
+}
+
+extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
+                                          const glyd_gpu_config *config, const uint8_t *codes,
+                                          cudaStream_t stream, glyd_error *err)
+{
+    linear_maps maps;
+    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile, many_blocks_of(config->token_tile),
+                                4 * config->tiles, &maps, err));
+    many_args p = {};
+    p.w = arrays_of(args->weight, codes);
+    p.bias = (const __nv_bfloat16 *)args->bias;
+    p.y = (__nv_bfloat16 *)args->y;
+    p.y_stride = args->y_stride;
+    p.tokens = (int)args->tokens;
+    p.token_tiles = (int)config->grid_tokens;
+    p.slices = args->plan.slices;
+    p.slice_blocks = (int)glyd_gpu_slice_blocks(args->weight->cols, args->plan.slices);
+    p.stages = config->stages;
+    if (config->token_tile == 64)
+        return config->tiles == 1 ? many_launch<64, 1>(p, config, maps, stream, err)
+                                  : many_launch<64, 2>(p, config, maps, stream, err);
+    if (config->token_tile == 128)
+        return config->tiles == 1 ? many_launch<128, 1>(p, config, maps, stream, err)
+                                  : many_launch<128, 2>(p, config, maps, stream, err);
+    return many_launch<256, 2>(p, config, maps, stream, err);
+}

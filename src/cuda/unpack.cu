@@ -1,0 +1,213 @@
+/* unpack.cu - packed matrices back to bf16, whole rows or gathered ones, and streams to codes.
+ *
+ * A warp takes a run of a tile's blocks (for mma12 as many blocks as the encoder gives a run) and
+ * turns each block into 16 rows of 128 bytes through its own part of shared memory, so that rows
+ * are written in pieces of 16 bytes.
+ *
+ * Thread to data   lane 4g + t decodes rows g and g + 8; it writes 16-byte chunk `lane % 8` of rows
+ *                  `lane / 8`, + 4, + 8, + 12.
+ * Shared memory    the lookup (mma), then 16 rows of ROW_PITCH bytes a warp.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "cuda/launch.cuh"
+#include "cuda/linear.h"
+#include "cuda/stream.cuh"
+
+static constexpr int WARPS = 8;
+static constexpr int ROW_PITCH = GLYD_BLOCK_COLS * 2 + 16; /* rows g start 4 banks apart */
+static constexpr int SCRATCH_WORDS = 64;
+
+typedef struct unpack_args {
+    packed_arrays w;
+    const int32_t *ids; /* rows to gather, or NULL */
+    int64_t row0, rows; /* of the matrix; or 0 and the number of ids */
+    uint16_t *out;
+    int64_t stride;
+    int tile0, tiles, runs, run_blocks;
+} unpack_args;
+
+/* What a warp writes: rows [first, end) of its tile, the first one at `out`. */
+typedef struct row_range {
+    int tile, first, end;
+    uint16_t *out;
+} row_range;
+
+static __device__ __forceinline__ row_range unpack_rows(const unpack_args &p, int64_t task)
+{
+    row_range r;
+    if (p.ids) {
+        int id = p.ids[task];
+        bool there = id >= 0 && id < p.w.rows;
+        r.tile = there ? id / GLYD_TILE_ROWS : -1;
+        r.first = there ? id % GLYD_TILE_ROWS : 0;
+        r.end = r.first + 1;
+        r.out = p.out + task * p.stride;
+    } else {
+        r.tile = p.tile0 + (int)task;
+        int64_t top = (int64_t)r.tile * GLYD_TILE_ROWS;
+        r.first = (int)max(p.row0 - top, (int64_t)0);
+        r.end = (int)min(p.row0 + p.rows - top, (int64_t)GLYD_TILE_ROWS);
+        r.out = p.out + (top + r.first - p.row0) * p.stride;
+    }
+    return r;
+}
+
+/* Write a block's rows from the warp's part of shared memory; NULL writes zeros. */
+static __device__ __forceinline__ void unpack_write(const unpack_args &p, const row_range &r,
+                                                    int block, const uint8_t *rows, int lane)
+{
+    int col = block * GLYD_BLOCK_COLS + lane % 8 * 8, n = min(8, p.w.cols - col);
+    bool wide = (((uintptr_t)p.out | (uintptr_t)p.stride * 2) & 15) == 0;
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        int row = lane / 8 + 4 * i;
+        if (row < r.first || row >= r.end)
+            continue;
+        uint16_t *to = r.out + (row - r.first) * p.stride + col;
+        uint4 v = make_uint4(0, 0, 0, 0);
+        if (rows)
+            v = *(const uint4 *)(rows + row * ROW_PITCH + lane % 8 * 16);
+        if (wide && n == 8) {
+            *(uint4 *)to = v;
+        } else {
+            const uint32_t word[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+            for (int k = 0; k < 8; k++) {
+                if (k < n)
+                    to[k] = (uint16_t)(word[k / 2] >> 16 * (k & 1));
+            }
+        }
+    }
+}
+
+template <bool STREAMS>
+static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_args p)
+{
+    extern __shared__ __align__(16) uint8_t shared[];
+    uint32_t *lookup = (uint32_t *)shared;
+    uint8_t *rows = shared + (STREAMS ? (GLYD_LOOKUP_ENTRIES + SCRATCH_WORDS) * 4 : 0) +
+                    threadIdx.x / 32 * GLYD_TILE_ROWS * ROW_PITCH;
+    if constexpr (STREAMS) {
+        lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table);
+        __syncthreads(); /* the lookup is there */
+    }
+    int lane = (int)threadIdx.x % 32;
+    int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    if (task >= (int64_t)p.tiles * p.runs)
+        return;
+    int run = (int)(task % p.runs), block = run * p.run_blocks;
+    int end = min(block + p.run_blocks, p.w.blocks);
+    row_range r = unpack_rows(p, task / p.runs);
+    if (r.tile < 0) {
+        for (; block < end; block++)
+            unpack_write(p, r, block, NULL, lane);
+        return;
+    }
+    tile_bases base = bases_of(p.w, r.tile, lane);
+    escape_window escapes = escapes_from(p.w, r.tile, block, lane);
+    run_reader stream = {};
+    if constexpr (STREAMS)
+        stream = run_open(p.w, r.tile, run, end - block, lane);
+    for (; block < end; block++) {
+        int64_t at = (int64_t)r.tile * p.w.blocks + block;
+        const uint4 *sm = (const uint4 *)p.w.sm + at * (GLYD_BLOCK_SM_WORDS / 4) + lane;
+        uint4 sm0 = load_once(sm), sm1 = load_once(sm + 32), codes;
+        if constexpr (STREAMS)
+            codes = run_block(&stream, lookup);
+        else
+            codes = load_once((const uint4 *)p.w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane);
+        uint32_t a[GLYD_FRAGMENT_REGISTERS];
+        fragment_decode(a, sm0, sm1, codes, base);
+        escapes_put(a, &escapes, block, lane);
+#pragma unroll
+        for (int i = 0; i < GLYD_FRAGMENT_REGISTERS; i++) {
+            int row = lane / 4 + (i & 1) * 8;
+            int word = (i / 4 * GLYD_GROUP_COLS + (i & 2) * 4) / 2 + lane % 4;
+            *(uint32_t *)(rows + row * ROW_PITCH + word * 4) = a[i];
+        }
+        __syncwarp(); /* the rows are there */
+        unpack_write(p, r, block, rows, lane);
+        __syncwarp(); /* and read */
+    }
+}
+
+static __global__ void __launch_bounds__(WARPS * 32)
+    expand_kernel(const packed_arrays w, uint4 *codes)
+{
+    __shared__ uint32_t lookup[GLYD_LOOKUP_ENTRIES + SCRATCH_WORDS];
+    lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, w.table);
+    __syncthreads(); /* the lookup is there */
+    int lane = (int)threadIdx.x % 32, runs = (w.blocks + w.run_blocks - 1) / w.run_blocks;
+    int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    if (task >= (int64_t)w.tiles * runs)
+        return;
+    int tile = (int)(task / runs), run = (int)(task % runs), block = run * w.run_blocks;
+    int end = min(block + w.run_blocks, w.blocks);
+    run_reader stream = run_open(w, tile, run, end - block, lane);
+    uint4 *to = codes + ((int64_t)tile * w.blocks + block) * (GLYD_BLOCK_CODE_WORDS / 4) + lane;
+    for (; block < end; block++, to += GLYD_BLOCK_CODE_WORDS / 4)
+        *to = run_block(&stream, lookup);
+}
+
+extern "C" glyd_status glyd_k_expand(const glyd_matrix *m, uint8_t *codes, cudaStream_t stream,
+                                     glyd_error *err)
+{
+    packed_arrays w = arrays_of(m, m->array[GLYD_ARRAY_CODES].data);
+    int64_t tasks = (int64_t)w.tiles * glyd_runs_of(w.blocks, w.run_blocks);
+    expand_kernel<<<(unsigned)((tasks + WARPS - 1) / WARPS), WARPS * 32, 0, stream>>>(
+        w, (uint4 *)codes);
+    return cuda_status(cudaGetLastError(), "expand", err);
+}
+
+static glyd_status unpack_launch(const glyd_matrix *m, unpack_args *p, cudaStream_t stream,
+                                 glyd_error *err)
+{
+    bool streams = m->layout == GLYD_LAYOUT_MMA;
+    p->w = arrays_of(m, m->array[GLYD_ARRAY_CODES].data);
+    p->run_blocks = streams ? m->run_blocks : GLYD_RUN_BLOCKS;
+    p->runs = (int)glyd_runs_of(p->w.blocks, p->run_blocks);
+    int64_t tasks = (int64_t)p->tiles * p->runs;
+    size_t bytes = (size_t)(WARPS * GLYD_TILE_ROWS * ROW_PITCH);
+    unsigned grid = (unsigned)((tasks + WARPS - 1) / WARPS);
+    if (streams) {
+        bytes += (GLYD_LOOKUP_ENTRIES + SCRATCH_WORDS) * 4;
+        unpack_kernel<true><<<grid, WARPS * 32, bytes, stream>>>(*p);
+    } else {
+        unpack_kernel<false><<<grid, WARPS * 32, bytes, stream>>>(*p);
+    }
+    return cuda_status(cudaGetLastError(), "unpack", err);
+}
+
+extern "C" glyd_status glyd_gpu_unpack(const glyd_matrix *m, int64_t row0, int64_t rows,
+                                       uint16_t *bf16, int64_t stride, void *stream,
+                                       glyd_error *err)
+{
+    GLYD_TRY(glyd_gpu_rows_check(m, row0, rows, bf16, stride, err));
+    if (rows == 0 || m->cols == 0)
+        return GLYD_OK;
+    unpack_args p = {};
+    p.row0 = row0;
+    p.rows = rows;
+    p.out = bf16;
+    p.stride = stride;
+    p.tile0 = (int)(row0 / GLYD_TILE_ROWS);
+    p.tiles = (int)(glyd_tiles_of(row0 + rows) - p.tile0);
+    return unpack_launch(m, &p, (cudaStream_t)stream, err);
+}
+
+extern "C" glyd_status glyd_gpu_embed(const glyd_matrix *m, const int32_t *ids, int64_t n_ids,
+                                      uint16_t *out, int64_t stride, void *stream, glyd_error *err)
+{
+    GLYD_TRY(glyd_gpu_rows_check(m, 0, 0, out, stride, err));
+    if (n_ids < 0 || n_ids > GLYD_ROWS_MAX || (n_ids && (!ids || !out)))
+        GLYD_FAIL(err, GLYD_E_ARG, "embed: %lld ids at %p", (long long)n_ids, (const void *)ids);
+    if (n_ids == 0 || m->cols == 0)
+        return GLYD_OK;
+    unpack_args p = {};
+    p.ids = ids;
+    p.rows = n_ids;
+    p.out = out;
+    p.stride = stride;
+    p.tiles = (int)n_ids;
+    return unpack_launch(m, &p, (cudaStream_t)stream, err);
+}
