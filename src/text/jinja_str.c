@@ -35,10 +35,12 @@ glyd_status glyd_jinja_strip_text(jinja_run *r, const jinja_string *s, int sides
                                   const jinja_string *chars, jinja_value *out)
 {
     size_t from = 0, to = s->bytes;
+    const uint64_t cost = chars ? chars->bytes / 16 : 0; /* of looking at one character */
     int32_t point;
-    GLYD_TRY(glyd_jinja_charge(r, (chars ? chars->bytes : 0) / 4 + 1));
+    GLYD_TRY(glyd_jinja_charge(r, s->bytes / 16));
     while ((sides & JINJA_STRIP_LEFT) && from < to) {
         size_t bytes = glyd_jinja_decode(s->data + from, &point);
+        GLYD_TRY(glyd_jinja_charge(r, cost));
         if (!is_stripped(point, chars))
             break;
         from += bytes;
@@ -48,11 +50,11 @@ glyd_status glyd_jinja_strip_text(jinja_run *r, const jinja_string *s, int sides
         while (last > from && ((unsigned char)s->data[last] & 0xC0) == 0x80)
             last--;
         glyd_jinja_decode(s->data + last, &point);
+        GLYD_TRY(glyd_jinja_charge(r, cost));
         if (!is_stripped(point, chars))
             break;
         to = last;
     }
-    GLYD_TRY(glyd_jinja_charge(r, (s->bytes - (to - from)) * (chars ? chars->bytes : 1) / 16));
     const jinja_string *part = glyd_jinja_string_view(&r->arena, s->data + from, to - from);
     if (!part)
         return r->arena.status;
@@ -493,10 +495,11 @@ static glyd_status starts_or_ends(jinja_run *r, const jinja_call *call, bool at_
         if (one.kind != JINJA_STRING)
             return glyd_jinja_fail(r, GLYD_E_FORMAT, "tuple for %s must only contain str, not %s",
                                    at_end ? "endswith" : "startswith", glyd_jinja_type_name(one));
+        GLYD_TRY(glyd_jinja_charge(r, 1 + one.as.string->bytes / 256));
         found = possible && matches(self_of(call), one.as.string, from, to, at_end);
     }
     *out = jinja_bool(found);
-    return glyd_jinja_charge(r, n);
+    return GLYD_OK;
 }
 
 static glyd_status str_startswith(jinja_run *r, const jinja_call *call, jinja_value *out)
@@ -514,6 +517,7 @@ static glyd_status remove_affix(jinja_run *r, const jinja_call *call, bool suffi
     const jinja_string *s = self_of(call), *what;
     GLYD_TRY(glyd_jinja_need_text(r, call->param[0], "the text to remove", &what));
     *out = call->self;
+    GLYD_TRY(glyd_jinja_charge(r, s->bytes / 64));
     if (!matches(s, what, 0, s->bytes, suffix))
         return GLYD_OK;
     const jinja_string *part = glyd_jinja_string_view(

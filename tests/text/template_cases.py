@@ -467,12 +467,12 @@ class TemplateMaker:
         return "{%" + left + blank + inside + " " + right + "%}"
 
     def text(self):
-        return self.rng.choice(["", " ", "\n", "  \n\t", "\n\n", "a", " b ", "c\n", "\n d", "{", "} }", "\u00e9 \u3000", "# %\r\n"])
+        return self.rng.choice(["", " ", "\n", "  \n\t", "\n\n", "a", " b ", "c\n", "\n d", "{ ", "} }", "\u00e9 \u3000", "# %\r\n"])
 
     def value(self):
-        return self.rng.choice(["x", "y", "n", "s", "ns.a", "ns.b", "loop.index", "loop.last", "m.role", "i", "l",
-                                "x is defined", "i ~ x", "l[i]", "messages|length", "not x", "d.b", "loop.length",
-                                "loop.previtem", "loop.revindex0", "a", "caller is defined"])
+        return self.rng.choice(["x", "y", "n", "s", "ns.a", "ns.b", "loop is defined and loop.index", "loop and loop.last", "m is defined and m.role", "i", "l",
+                                "x is defined", "i ~ x", "l[i]", "i", "l|length", "not x", "d.b", "loop.length if loop",
+                                "loop and loop.previtem", "(loop or {}).revindex0", "a", "caller is defined"])
 
     def print(self):
         left, right = self.rng.choice(["", "", "-", "+"]), self.rng.choice(["", "", "-"])
