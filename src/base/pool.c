@@ -1,10 +1,13 @@
 /* pool.c - the thread pool: workers that spin a little, then sleep on a futex.
  *
- * 1. A run has a number (`generation`). A worker takes part by passing the gate while it is open.
+ * 1. A run is open from its start until the caller finds no task left. While it is open, workers
+ *    that are awake join it; the caller waits for those that joined, and for no other, so a worker
+ *    that the system has not scheduled costs its share of the work and no waiting.
  * 2. Tasks of a run are handed out one by one from `next`, so uneven tasks even out.
- * 3. The caller is worker 0. When no task is left it closes the gate and waits for the workers
- *    inside, so `fn` and `arg` never outlive a run; and a worker that the system did not let run
- *    in time is not waited for, so a busy machine does not stall every run.
+ * 3. The caller is worker 0 and returns only when every worker that joined has left, so `fn` and
+ *    `arg` never outlive the run.
+ * 4. The run's number, whether it is open, and how many workers are in it are one atomic word: a
+ *    worker cannot join a run that has just closed.
  * Workers spin because a decode step makes hundreds of runs a few tens of microseconds apart, and a
  * wake-up through the kernel costs as much as a small run.
  * SPDX-License-Identifier: Apache-2.0
@@ -24,13 +27,14 @@
 
 enum {
     THREADS_MAX = 1024,
-    SPINS_MAX = 20000, /* about 50 us of pause instructions: the gap between two products */
-
-    /* The gate: run number << 16 | open << 15 | workers inside. */
-    GATE_RUN_SHIFT = 16,
-    GATE_OPEN = 1 << 15,
-    GATE_INSIDE = GATE_OPEN - 1,
+    SPINS_MAX = 20000,  /* about 50 us of pause instructions: the gap between two products */
+    SPINS_YIELD = 2000, /* then whoever is waited for may need this core */
+    /* The word of a run. */
+    JOINED = (1 << 11) - 1, /* workers in it */
+    OPEN = 1 << 11,
+    NUMBER = 1 << 12, /* counts up from here, and wraps */
 };
+_Static_assert(THREADS_MAX <= JOINED, "every worker can join");
 
 typedef struct worker {
     glyd_pool *pool;
@@ -43,11 +47,10 @@ struct glyd_pool {
     glyd_task_fn fn;
     void *arg;
     int64_t n_tasks;
-    atomic_int quit;
-    _Alignas(64) atomic_uint generation;
+    int quit;
+    _Alignas(64) atomic_uint run;
     _Alignas(64) atomic_int n_sleeping;
     _Alignas(64) _Atomic int64_t next;
-    _Alignas(64) _Atomic uint64_t gate;
     worker *workers; /* n_threads entries; entry 0 is the caller and has no thread */
 };
 
@@ -79,73 +82,69 @@ static void take_tasks(glyd_pool *pool, int index)
     }
 }
 
-static unsigned wait_for_run(glyd_pool *pool, unsigned seen)
+/* Join the run if it is open and another one than `last`. A number may come round again after
+ * 2^20 runs: then a worker misses one, or joins it twice and finds no task. */
+static bool join_run(glyd_pool *pool, unsigned last, unsigned *joined)
 {
+    unsigned now = atomic_load_explicit(&pool->run, memory_order_relaxed);
+    while ((now & OPEN) && now / NUMBER != last)
+        if (atomic_compare_exchange_weak_explicit(&pool->run, &now, now + 1, memory_order_acquire,
+                                                  memory_order_relaxed)) {
+            *joined = now / NUMBER;
+            return true;
+        }
+    return false;
+}
+
+/* Wait until there is a run to join; returns its number. */
+static unsigned wait_for_run(glyd_pool *pool, unsigned last)
+{
+    unsigned joined;
     for (int i = 0; i < SPINS_MAX; i++) {
-        unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
-        if (now != seen)
-            return now;
+        if (join_run(pool, last, &joined))
+            return joined;
         relax();
     }
     atomic_fetch_add(&pool->n_sleeping, 1);
-    unsigned now;
-    while ((now = atomic_load(&pool->generation)) == seen)
-        futex_wait(&pool->generation, seen);
+    for (;;) {
+        unsigned now = atomic_load(&pool->run);
+        if (join_run(pool, last, &joined))
+            break;
+        futex_wait(&pool->run, now);
+    }
     atomic_fetch_sub(&pool->n_sleeping, 1);
-    return now;
-}
-
-static bool enter_run(glyd_pool *pool, unsigned run)
-{
-    uint64_t gate = atomic_load_explicit(&pool->gate, memory_order_acquire);
-    do {
-        if (gate >> GATE_RUN_SHIFT != run || !(gate & GATE_OPEN))
-            return false;
-    } while (!atomic_compare_exchange_weak_explicit(&pool->gate, &gate, gate + 1,
-                                                    memory_order_acq_rel, memory_order_acquire));
-    return true;
-}
-
-static void leave_run(glyd_pool *pool)
-{
-    atomic_fetch_sub_explicit(&pool->gate, 1, memory_order_release);
+    return joined;
 }
 
 static void *worker_main(void *arg)
 {
     worker *w = arg;
     glyd_pool *pool = w->pool;
-    unsigned seen = 0;
+    unsigned last = 0;
     for (;;) {
-        seen = wait_for_run(pool, seen);
-        if (atomic_load_explicit(&pool->quit, memory_order_acquire))
+        last = wait_for_run(pool, last);
+        if (pool->quit)
             return NULL;
-        if (!enter_run(pool, seen))
-            continue;
         take_tasks(pool, w->index);
-        leave_run(pool);
+        atomic_fetch_sub_explicit(&pool->run, 1, memory_order_release);
     }
 }
 
-static void start_run(glyd_pool *pool)
+static void open_run(glyd_pool *pool)
 {
+    unsigned number = atomic_load_explicit(&pool->run, memory_order_relaxed) / NUMBER + 1;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    unsigned run = atomic_load_explicit(&pool->generation, memory_order_relaxed) + 1;
-    atomic_store_explicit(&pool->gate, (uint64_t)run << GATE_RUN_SHIFT | GATE_OPEN,
-                          memory_order_release);
-    atomic_store(&pool->generation, run);
+    atomic_store(&pool->run, number * NUMBER | OPEN); /* nobody is in the last one */
     if (atomic_load(&pool->n_sleeping) > 0)
-        futex_wake_all(&pool->generation);
+        futex_wake_all(&pool->run);
 }
 
-/* Each worker inside has one task to finish: a short wait unless the system took its core. */
-static void finish_run(glyd_pool *pool)
+static void close_run(glyd_pool *pool)
 {
-    atomic_fetch_and_explicit(&pool->gate, ~(uint64_t)GATE_OPEN, memory_order_acq_rel);
-    for (int i = 0; atomic_load_explicit(&pool->gate, memory_order_acquire) & GATE_INSIDE; i++) {
-        if (i < SPINS_MAX)
-            relax();
-        else
+    atomic_fetch_and_explicit(&pool->run, ~(unsigned)OPEN, memory_order_relaxed);
+    for (int i = 1; atomic_load_explicit(&pool->run, memory_order_acquire) & JOINED; i++) {
+        relax();
+        if (i % SPINS_YIELD == 0)
             sched_yield();
     }
 }
@@ -203,8 +202,8 @@ void glyd_pool_free(glyd_pool *pool)
 {
     if (!pool)
         return;
-    atomic_store_explicit(&pool->quit, 1, memory_order_release);
-    start_run(pool);
+    pool->quit = 1;
+    open_run(pool); /* and never closed: every worker joins it */
     for (int i = 1; i < pool->n_threads; i++)
         pthread_join(pool->workers[i].thread, NULL);
     free(pool->workers);
@@ -226,7 +225,7 @@ void glyd_pool_run(glyd_pool *pool, int64_t n_tasks, glyd_task_fn fn, void *arg)
     pool->fn = fn;
     pool->arg = arg;
     pool->n_tasks = n_tasks;
-    start_run(pool);
+    open_run(pool);
     take_tasks(pool, 0);
-    finish_run(pool);
+    close_run(pool);
 }

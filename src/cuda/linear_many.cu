@@ -34,9 +34,14 @@ typedef struct many_args {
     int tokens, token_tiles, slices, slice_blocks, stages;
 } many_args;
 
-/* A stage: two blocks where registers allow, whose decoding then interleaves. */
+/* Blocks of a stage: two where registers allow, whose decoding then interleaves. */
+static constexpr int many_blocks_of(int token_tile)
+{
+    return token_tile == 256 ? 1 : 2;
+}
+
 template <int N, int WGS> struct many_stage {
-    static constexpr int blocks = N == 256 ? 1 : 2;
+    static constexpr int blocks = many_blocks_of(N);
     static constexpr uint32_t x_bytes = N * X_ROW_BYTES;
     static constexpr uint32_t sm_at = blocks * x_bytes;
     static constexpr uint32_t codes_at = sm_at + blocks * 4 * WGS * SM_BYTES;
@@ -299,7 +304,8 @@ extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
                                           cudaStream_t stream, glyd_error *err)
 {
     linear_maps maps;
-    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile, 1, 4 * config->tiles, &maps, err));
+    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile, many_blocks_of(config->token_tile),
+                                4 * config->tiles, &maps, err));
     many_args p = {};
     p.w = arrays_of(args->weight, codes);
     p.bias = (const __nv_bfloat16 *)args->bias;

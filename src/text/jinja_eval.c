@@ -148,8 +148,33 @@ static glyd_status eval_slice(jinja_run *r, const jinja_node *node, jinja_value 
     return glyd_jinja_slice(r, owner, part[0], part[1], part[2], out);
 }
 
+/* The members of a mapping as more named arguments. */
+static glyd_status add_mapping(jinja_run *r, jinja_value more, jinja_scope *named)
+{
+    if (more.kind != JINJA_DICT)
+        return glyd_jinja_fail(r, GLYD_E_FORMAT, "argument after ** must be a mapping, not %s",
+                               glyd_jinja_type_name(more));
+    const jinja_dict *dict = more.as.dict;
+    for (size_t i = 0; i < dict->n; i++) {
+        if (dict->keys[i].kind != JINJA_STRING)
+            return glyd_jinja_fail(r, GLYD_E_FORMAT, "keywords must be strings");
+        const jinja_string *name = dict->keys[i].as.string;
+        for (size_t k = 0; k < named->n; k++) {
+            if (glyd_jinja_string_equal(named->items[k].name, name))
+                return glyd_jinja_fail(r, GLYD_E_FORMAT,
+                                       "got multiple values for keyword argument '%.*s'",
+                                       (int)(name->bytes < 64 ? name->bytes : 64), name->data);
+        }
+        GLYD_TRY(glyd_jinja_charge(r, named->n / 4));
+        GLYD_TRY(glyd_jinja_scope_set(r, named, name, dict->values[i]));
+    }
+    return GLYD_OK;
+}
+
 glyd_status glyd_jinja_eval_args(jinja_run *r, const jinja_call_node *call, jinja_args *args)
 {
+    jinja_value value;
+    jinja_list *items;
     *args = (jinja_args){0};
     if (!call)
         return GLYD_OK;
@@ -157,36 +182,23 @@ glyd_status glyd_jinja_eval_args(jinja_run *r, const jinja_call_node *call, jinj
     if (!positional)
         return r->arena.status;
     for (size_t i = 0; i < call->positional.n; i++) {
-        jinja_value value;
         GLYD_TRY(glyd_jinja_eval(r, call->positional.items[i], &value));
         GLYD_TRY(glyd_jinja_list_add(&r->arena, positional, value));
     }
     jinja_scope named = {0}; /* used as a growing array of variables */
     for (size_t i = 0; i < call->named.n; i++) {
-        jinja_value value;
         GLYD_TRY(glyd_jinja_eval(r, call->named.items[i], &value));
         GLYD_TRY(glyd_jinja_scope_set(r, &named, call->names.items[i], value));
     }
     if (call->star) {
-        jinja_value more;
-        jinja_list *items;
-        GLYD_TRY(glyd_jinja_eval(r, call->star, &more));
-        GLYD_TRY(glyd_jinja_items(r, more, &items));
+        GLYD_TRY(glyd_jinja_eval(r, call->star, &value));
+        GLYD_TRY(glyd_jinja_items(r, value, &items));
         for (size_t i = 0; i < items->n; i++)
             GLYD_TRY(glyd_jinja_list_add(&r->arena, positional, items->items[i]));
     }
     if (call->star_star) {
-        jinja_value more;
-        GLYD_TRY(glyd_jinja_eval(r, call->star_star, &more));
-        if (more.kind != JINJA_DICT)
-            return glyd_jinja_fail(r, GLYD_E_FORMAT, "argument after ** must be a mapping, not %s",
-                                   glyd_jinja_type_name(more));
-        for (size_t i = 0; i < more.as.dict->n; i++) {
-            if (more.as.dict->keys[i].kind != JINJA_STRING)
-                return glyd_jinja_fail(r, GLYD_E_FORMAT, "keywords must be strings");
-            GLYD_TRY(glyd_jinja_scope_set(r, &named, more.as.dict->keys[i].as.string,
-                                          more.as.dict->values[i]));
-        }
+        GLYD_TRY(glyd_jinja_eval(r, call->star_star, &value));
+        GLYD_TRY(add_mapping(r, value, &named));
     }
     *args = (jinja_args){positional->items, positional->n, named.items, named.n};
     return GLYD_OK;

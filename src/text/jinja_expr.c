@@ -138,6 +138,10 @@ static glyd_status parse_slice_part(jinja_parser *p, jinja_node **out)
 static glyd_status parse_brackets(jinja_parser *p, jinja_node *owner, int line, jinja_node **out)
 {
     jinja_node *part[3] = {NULL, NULL, NULL};
+    if (glyd_jinja_skip_op(p, ']')) { /* x[] has the empty tuple as its key */
+        GLYD_TRY(new_node(p, JINJA_N_TUPLE, line, &part[0]));
+        return pair(p, JINJA_N_INDEX, line, 0, owner, part[0], out);
+    }
     if (!glyd_jinja_at_op(p, ':'))
         GLYD_TRY(glyd_jinja_parse_expr(p, &part[0]));
     if (glyd_jinja_skip_op(p, ':')) {

@@ -201,7 +201,9 @@ glyd_status glyd_jinja_percent(jinja_run *r, const jinja_string *format, jinja_v
         }
         GLYD_TRY(put_conversion(r, &b, &spec, v));
     }
-    bool mapping = args.kind == JINJA_DICT || args.kind == JINJA_LIST;
+    /* Python lets anything with an index pass for a mapping here, but tuples and strings. */
+    bool mapping = args.kind == JINJA_DICT || args.kind == JINJA_LIST || args.kind == JINJA_RANGE ||
+                   args.kind == JINJA_UNDEFINED;
     if (used < n && !keyed && !mapping)
         return glyd_jinja_fail(r, GLYD_E_FORMAT,
                                "not all arguments converted during string formatting");

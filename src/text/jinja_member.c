@@ -177,6 +177,8 @@ static glyd_status slice_text(jinja_run *r, const jinja_string *s, int64_t start
     return glyd_jinja_build(&b, out);
 }
 
+/* jinja2 folds a slice of a constant that has none, such as (5)[1:], to undefined; here it fails as
+ * the slice of a variable does. */
 glyd_status glyd_jinja_slice(jinja_run *r, jinja_value owner, jinja_value start, jinja_value stop,
                              jinja_value step, jinja_value *out)
 {

@@ -68,27 +68,25 @@ static glyd_status concatenate(jinja_run *r, jinja_value a, jinja_value b, jinja
 
 static glyd_status repeat(jinja_run *r, jinja_value sequence, int64_t times, jinja_value *out)
 {
-    size_t n = times > 0 ? (size_t)times : 0;
-    if (sequence.kind == JINJA_STRING) {
+    bool is_text = sequence.kind == JINJA_STRING;
+    size_t unit = is_text ? sequence.as.string->bytes : sequence.as.list->n;
+    size_t n = times > 0 && unit ? (size_t)times : 0;
+    if (n && n > r->arena.bytes_max / unit)
+        return glyd_jinja_fail(r, GLYD_E_LIMIT, "over the limit of %zu bytes of memory",
+                               r->arena.bytes_max);
+    GLYD_TRY(glyd_jinja_charge(r, is_text ? n / 4 : n * unit));
+    if (is_text) {
         jinja_builder text = {.arena = &r->arena};
-        if (sequence.as.string->bytes)
-            GLYD_TRY(glyd_jinja_charge(r, n / 4));
         GLYD_TRY(glyd_jinja_put_repeated(&text, sequence.as.string, n));
         return glyd_jinja_build(&text, out);
     }
     const jinja_list *from = sequence.as.list;
-    if (from->n == 0)
-        n = 0;
-    if (from->n && n > r->arena.bytes_max / from->n)
-        return glyd_jinja_fail(r, GLYD_E_LIMIT, "over the limit of %zu bytes of memory",
-                               r->arena.bytes_max);
-    GLYD_TRY(glyd_jinja_charge(r, n * from->n));
-    jinja_list *list = glyd_jinja_list_new(&r->arena, n * from->n);
+    jinja_list *list = glyd_jinja_list_new(&r->arena, n * unit);
     if (!list)
         return r->arena.status;
-    for (size_t i = 0; i < n * from->n; i++)
-        list->items[i] = from->items[i % from->n];
-    list->n = n * from->n;
+    for (size_t i = 0; i < n * unit; i++)
+        list->items[i] = from->items[i % unit];
+    list->n = n * unit;
     *out = jinja_seq(sequence.kind, list);
     return GLYD_OK;
 }

@@ -206,21 +206,6 @@ static glyd_status put_dict(jinja_run *r, jinja_builder *b, const jinja_dict *di
     return glyd_jinja_put_text(b, "}");
 }
 
-static glyd_status put_range(jinja_builder *b, const jinja_list *list)
-{
-    int64_t start = list->n ? list->items[0].as.integer : 0;
-    int64_t step = list->n > 1 ? list->items[1].as.integer - start : 1;
-    char text[80];
-    snprintf(text, sizeof text, "range(%lld, %lld", (long long)start,
-             (long long)(start + step * (int64_t)list->n));
-    GLYD_TRY(glyd_jinja_put_text(b, text));
-    if (step != 1) {
-        snprintf(text, sizeof text, ", %lld", (long long)step);
-        GLYD_TRY(glyd_jinja_put_text(b, text));
-    }
-    return glyd_jinja_put_text(b, ")");
-}
-
 static glyd_status put_container(jinja_run *r, jinja_builder *b, jinja_value v)
 {
     switch (v.kind) {
@@ -228,14 +213,12 @@ static glyd_status put_container(jinja_run *r, jinja_builder *b, jinja_value v)
         return put_items(r, b, v.as.list, "[", "]");
     case JINJA_TUPLE:
         return put_items(r, b, v.as.list, "(", v.as.list->n == 1 ? ",)" : ")");
-    case JINJA_RANGE:
-        return put_range(b, v.as.list);
     case JINJA_VIEW:
         GLYD_TRY(glyd_jinja_put_text(b, v.as.list->label));
         return put_items(r, b, v.as.list, "([", "])");
     case JINJA_DICT:
         return put_dict(r, b, v.as.dict);
-    default: /* Python would print an address */
+    default: /* Python would print an address, or a range's bounds, which are not kept */
         return glyd_jinja_fail(r, GLYD_E_UNSUPPORTED, "printing a %s is not supported",
                                glyd_jinja_type_name(v));
     }

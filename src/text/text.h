@@ -17,6 +17,7 @@
 #define GLYD_TEXT_TEXT_H
 
 #include "glyd/base.h"
+#include "text/template.h"
 #include <stdbool.h>
 
 #define GLYD_TEXT_BYTES_MAX ((size_t)256 << 20) /* of a text, and of a tokenizer.json */

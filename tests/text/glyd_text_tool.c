@@ -34,6 +34,7 @@ static void answer(uint32_t status, uint32_t n, const void *data, size_t bytes)
     fwrite(&n, sizeof n, 1, stdout);
     if (bytes)
         fwrite(data, 1, bytes, stdout);
+    fflush(stdout);
 }
 
 static void answer_stream(const glyd_tokenizer *tokenizer, const int32_t *ids, size_t n,

@@ -22,6 +22,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: E402
 
 import template_cases as cases  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore::SyntaxWarning")
 HERE = pathlib.Path(__file__).parent
 BUILD = pathlib.Path(os.environ.get("GLYD_BUILD", HERE.parent.parent / "build" / "release"))
 NOW = datetime.datetime(2024, 7, 26, 9, 5, 3)
@@ -59,6 +60,7 @@ ENV = environment()
 
 
 def oracle(template, context):
+    context = json.loads(json.dumps(context))  # `list|indent` changes the list before it fails
     variables = {**context["special_tokens"], **context["extra"]}
     for name in ("messages", "tools", "documents", "add_generation_prompt"):
         variables[name] = context[name]
@@ -83,6 +85,8 @@ def glyd(requests):
 def difference(template, context, answer):
     """None where glyd's answer is as good as the oracle's, else what differs."""
     wanted = oracle(template, context)
+    if answer.get("status") == E_LIMIT and "64 bits" in answer["error"]:
+        return None  # Python's integers grow, glyd's end here
     if "text" in wanted or "text" in answer:
         return None if wanted == answer else (wanted, answer)
     if wanted["type"] == "TemplateError":  # raise_exception
@@ -90,7 +94,7 @@ def difference(template, context, answer):
     elif wanted["type"] in ("UndefinedError", "SecurityError"):
         same = answer["status"] == E_FORMAT and answer["error"].split(": ", 1)[1] == wanted["error"]
     else:
-        same = answer["status"] in (E_FORMAT, E_ARG)
+        same = answer["status"] == E_FORMAT
     return None if same else (wanted, answer)
 
 
