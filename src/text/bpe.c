@@ -176,9 +176,26 @@ glyd_status glyd_bpe_add(glyd_bpe *bpe, const char *text, size_t bytes, int64_t 
     size_t at = bpe->text.bytes;
     if (glyd_buf_append(&bpe->text, text, bytes) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
-    *token = (glyd_token){(uint32_t)at, (uint32_t)bytes, true, false, false};
+    *token = (glyd_token){.at = (uint32_t)at,
+                          .bytes = (uint32_t)bytes,
+                          .shown_at = (uint32_t)at,
+                          .shown_bytes = (uint32_t)bytes,
+                          .is_used = true};
     bpe->slots[slot] = (int32_t)id;
     bpe->n_tokens++;
+    return GLYD_OK;
+}
+
+glyd_status glyd_bpe_show(glyd_bpe *bpe, int32_t id, glyd_span text)
+{
+    glyd_token *token = &bpe->tokens[id];
+    if (text.bytes > UINT32_MAX - bpe->text.bytes)
+        return GLYD_E_LIMIT;
+    token->shown_at = (uint32_t)bpe->text.bytes;
+    token->shown_bytes = (uint32_t)text.bytes;
+    GLYD_TRY(glyd_buf_append(&bpe->text, text.data, text.bytes));
+    int32_t same = glyd_bpe_find(bpe, text.data, text.bytes);
+    token->is_skipped = same >= 0 && bpe->tokens[same].is_special;
     return GLYD_OK;
 }
 

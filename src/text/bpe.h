@@ -16,10 +16,12 @@ enum {
 };
 
 typedef struct glyd_token {
-    uint32_t at, bytes; /* in `text` */
-    bool is_used;       /* the id has a token */
-    bool is_model;      /* of the model's vocabulary, not only an added token */
+    uint32_t at, bytes;             /* in `text` */
+    uint32_t shown_at, shown_bytes; /* what decoding starts from: the same, except as below */
+    bool is_used;                   /* the id has a token */
+    bool is_model;                  /* of the model's vocabulary, not only an added token */
     bool is_special;
+    bool is_skipped; /* decoding without special tokens skips it */
 } glyd_token;
 
 /* A pair of ids that merges: an entry of an open-addressing table, empty where rank is
@@ -54,6 +56,10 @@ void glyd_bpe_deinit(glyd_bpe *bpe);
  * E_LIMIT (hash collisions by design), E_NOMEM. */
 GLYD_MUST_CHECK glyd_status glyd_bpe_add(glyd_bpe *bpe, const char *text, size_t bytes, int64_t id,
                                          glyd_error *err);
+
+/* Let decoding start from another text: an added token that is matched after normalising shows its
+ * normalised form, and is then skipped only if that form is a special token too. */
+GLYD_MUST_CHECK glyd_status glyd_bpe_show(glyd_bpe *bpe, int32_t id, glyd_span text);
 
 /* The id of a token; -1 where there is none. */
 int32_t glyd_bpe_find(const glyd_bpe *bpe, const uint8_t *text, size_t bytes);

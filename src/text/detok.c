@@ -209,10 +209,12 @@ static glyd_status feed(glyd_detok *d, size_t i, glyd_span text, glyd_buf *out, 
 glyd_status glyd_detok_push(glyd_detok *detok, int32_t id, glyd_buf *text, glyd_error *err)
 {
     const glyd_tokenizer *tokenizer = detok->tokenizer;
-    glyd_span piece = glyd_tokenizer_token(tokenizer, id);
-    if (!piece.data ||
-        ((detok->flags & GLYD_DECODE_SKIP_SPECIAL) && glyd_tokenizer_is_special(tokenizer, id)))
+    if (id < 0 || id >= tokenizer->bpe.n_ids)
         return GLYD_OK;
+    const glyd_token *token = &tokenizer->bpe.tokens[id];
+    if (!token->is_used || (token->is_skipped && (detok->flags & GLYD_DECODE_SKIP_SPECIAL)))
+        return GLYD_OK;
+    glyd_span piece = {tokenizer->bpe.text.data + token->shown_at, token->shown_bytes};
     if (tokenizer->join_with_spaces && detok->has_begun && glyd_buf_append(text, " ", 1) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
     detok->has_begun = true;
