@@ -24,6 +24,12 @@ typedef struct glyd_token {
     bool is_skipped; /* decoding without special tokens skips it */
 } glyd_token;
 
+/* An entry of the table from text to id; the hash spares most looks at other tokens' texts. */
+typedef struct glyd_slot {
+    int32_t id; /* -1: empty */
+    uint32_t hash;
+} glyd_slot;
+
 /* A pair of ids that merges: an entry of an open-addressing table, empty where rank is
  * UINT32_MAX. */
 typedef struct glyd_merge {
@@ -37,8 +43,8 @@ typedef struct glyd_bpe {
     glyd_token *tokens;
     int32_t n_ids; /* one more than the largest id */
     int32_t n_ids_capacity;
-    int32_t *slots; /* text to id by open addressing; -1: empty */
-    size_t n_slots; /* a power of two */
+    glyd_slot *slots; /* text to id, by open addressing */
+    size_t n_slots;   /* a power of two */
     size_t n_tokens;
     glyd_merge *merges;
     size_t n_merge_slots;       /* a power of two; 0: no merges */

@@ -17,6 +17,7 @@ typedef struct step_state {
     glyd_buf held; /* bytes that wait for more */
     glyd_buf made; /* the step's last output */
     glyd_scan *scan;
+    bool has_begun;   /* META: the first token has passed */
     int64_t stripped; /* STRIP of one text: characters taken from its start; -1: done with it */
 } step_state;
 
@@ -155,6 +156,27 @@ static void strip(const glyd_decoder *decoder, step_state *step, glyd_span *text
         step->stripped = -1;
 }
 
+/* The mark of a space to a space, or to nothing in the first token. */
+static glyd_status unmark(const glyd_decoder *decoder, step_state *step, glyd_span *text)
+{
+    char mark[4];
+    size_t n_mark = (size_t)glyd_utf8_encode(decoder->point, mark);
+    bool drops = !step->has_begun && !decoder->keeps_first;
+    step->has_begun = true;
+    step->made.bytes = 0;
+    for (size_t at = 0; at < text->bytes;) {
+        const uint8_t *s = text->data + at;
+        bool is_mark = text->bytes - at >= n_mark && memcmp(s, mark, n_mark) == 0;
+        if (!is_mark)
+            GLYD_TRY(glyd_buf_append(&step->made, s, 1));
+        else if (!drops)
+            GLYD_TRY(glyd_buf_append(&step->made, " ", 1));
+        at += is_mark ? n_mark : 1;
+    }
+    *text = (glyd_span){step->made.data, step->made.bytes};
+    return GLYD_OK;
+}
+
 /* Run a text through the steps from `i` on. */
 static glyd_status feed(glyd_detok *d, size_t i, glyd_span text, glyd_buf *out, glyd_error *err)
 {
@@ -196,6 +218,9 @@ static glyd_status feed(glyd_detok *d, size_t i, glyd_span text, glyd_buf *out, 
             break;
         case GLYD_DECODE_STRIP:
             strip(decoder, step, &text);
+            break;
+        case GLYD_DECODE_META:
+            status = unmark(decoder, step, &text);
             break;
         }
         if (status != GLYD_OK)
@@ -243,6 +268,7 @@ glyd_status glyd_detok_finish(glyd_detok *detok, glyd_buf *text, glyd_error *err
     for (size_t i = 0; i < GLYD_STEPS_MAX; i++) {
         detok->steps[i].held.bytes = 0;
         detok->steps[i].stripped = 0;
+        detok->steps[i].has_begun = false;
     }
     detok->has_begun = false;
     return status;

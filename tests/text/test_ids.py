@@ -18,7 +18,9 @@ N_CASES = 1500
 FAMILIES = {"smollm2": oracle.smollm2, "llama3": oracle.llama3, "qwen2": oracle.qwen2,
             "tekken": oracle.tekken, "deepseek": oracle.deepseek,
             "llama2": lambda: oracle.sentencepiece(True), "gemma": lambda: oracle.sentencepiece(False),
-            "odd_added": oracle.odd_added}
+            "mistral": lambda: oracle.metaspace("first", False),
+            "metaspace_always": lambda: oracle.metaspace("always", True),
+            "metaspace_never": lambda: oracle.metaspace("never", True), "odd_added": oracle.odd_added}
 
 
 def open_tool(tokenizer, tmp_path):
