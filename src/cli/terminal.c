@@ -44,6 +44,8 @@ void glyd_interrupt_cancels(glyd_ticket *ticket)
     struct sigaction action = {.sa_handler = take_interrupt};
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL); /* no SA_RESTART: a read at the prompt must come back */
+    if (ticket && atomic_load(&n_interrupts) > 0)
+        glyd_ticket_cancel(ticket); /* Ctrl-C came while the question was being read */
 }
 
 int glyd_interrupts_take(void)

@@ -55,17 +55,21 @@ static bool cased_after(const jinja_string *s, size_t at)
     return false;
 }
 
+/* The several characters that one becomes, where the sorted rows have it. */
 static glyd_status put_rows(jinja_builder *b, const struct case_row *rows, size_t n, int32_t p,
                             bool *found)
 {
-    *found = false;
-    for (size_t i = 0; i < n && rows[i].point <= p; i++) {
-        if (rows[i].point != p)
-            continue;
-        *found = true;
-        for (int k = 0; k < 3 && rows[i].to[k]; k++)
-            GLYD_TRY(glyd_jinja_put_point(b, rows[i].to[k]));
+    size_t low = 0, high = n;
+    while (low < high) {
+        size_t mid = (low + high) / 2;
+        if (rows[mid].point < p)
+            low = mid + 1;
+        else
+            high = mid;
     }
+    *found = low < n && rows[low].point == p;
+    for (int k = 0; *found && k < 3 && rows[low].to[k]; k++)
+        GLYD_TRY(glyd_jinja_put_point(b, rows[low].to[k]));
     return GLYD_OK;
 }
 

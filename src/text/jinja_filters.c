@@ -192,6 +192,8 @@ static glyd_status filter_float(jinja_run *r, const jinja_call *call, jinja_valu
 {
     double real;
     GLYD_TRY(glyd_jinja_need_defined(r, call->self));
+    if (call->self.kind == JINJA_STRING)
+        GLYD_TRY(glyd_jinja_charge(r, call->self.as.string->bytes / 16));
     if (jinja_is_number(call->self))
         *out = jinja_real(jinja_as_real(call->self));
     else if (call->self.kind == JINJA_STRING && glyd_jinja_parse_real(call->self.as.string, &real))
@@ -230,6 +232,7 @@ static glyd_status filter_int(jinja_run *r, const jinja_call *call, jinja_value 
         return int_of_real(r, call->self.as.real, absent, out);
     if (call->self.kind != JINJA_STRING)
         return GLYD_OK;
+    GLYD_TRY(glyd_jinja_charge(r, call->self.as.string->bytes / 16));
     if (glyd_jinja_parse_int(call->self.as.string, base >= 2 && base <= 36 ? (int)base : 0, &n,
                              &overflow)) {
         if (overflow)

@@ -35,7 +35,7 @@ static int shortest_digits(double real, char digits[20], int *exponent)
 void glyd_jinja_real_text(double real, char out[JINJA_REAL_BYTES])
 {
     if (isnan(real) || isinf(real)) {
-        strcpy(out, isnan(real) ? "nan" : real < 0 ? "-inf" : "inf");
+        snprintf(out, JINJA_REAL_BYTES, "%s", isnan(real) ? "nan" : real < 0 ? "-inf" : "inf");
         return;
     }
     char digits[20];

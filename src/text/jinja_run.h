@@ -201,7 +201,9 @@ GLYD_MUST_CHECK glyd_status glyd_jinja_test_run(jinja_run *r, const jinja_test *
 /* NULL where this kind of value has no such method. *unsafe: the sandbox refuses it. */
 const jinja_method_entry *glyd_jinja_method_find(jinja_value self, const jinja_string *name,
                                                  bool *is_unsafe);
-/* Filters of sequences live in a file of their own. */
+/* Methods of strings and filters of sequences live in files of their own. */
+extern const jinja_method_entry glyd_jinja_str_methods[];
+extern const size_t glyd_jinja_n_str_methods;
 extern const jinja_filter glyd_jinja_sequence_filters[];
 extern const size_t glyd_jinja_n_sequence_filters;
 

@@ -4,6 +4,7 @@
  * 15 added count as letters here.
  * SPDX-License-Identifier: Apache-2.0
  */
+#define _GNU_SOURCE /* memmem */
 #include "text/jinja_value.h"
 #include <string.h>
 #include <utf8proc.h>
@@ -64,32 +65,41 @@ size_t glyd_jinja_string_offset(const jinja_string *s, size_t point)
     return at;
 }
 
+/* memmem takes linear time whatever the texts are, which hostile ones need. */
 size_t glyd_jinja_string_find(const jinja_string *s, const jinja_string *what, size_t from,
                               size_t to)
 {
+    if (from > to || to - from < what->bytes)
+        return SIZE_MAX;
     if (what->bytes == 0)
-        return from <= to ? from : SIZE_MAX;
-    while (from < to && to - from >= what->bytes) {
-        const char *first = memchr(s->data + from, what->data[0], to - from - what->bytes + 1);
-        if (!first)
-            return SIZE_MAX;
-        if (memcmp(first, what->data, what->bytes) == 0)
-            return (size_t)(first - s->data);
-        from = (size_t)(first - s->data) + 1;
-    }
-    return SIZE_MAX;
+        return from;
+    const char *found = memmem(s->data + from, to - from, what->data, what->bytes);
+    return found ? (size_t)(found - s->data) : SIZE_MAX;
 }
 
+/* A rolling hash from the right keeps this near linear too. */
 size_t glyd_jinja_string_rfind(const jinja_string *s, const jinja_string *what, size_t from,
                                size_t to)
 {
-    if (from > to || to - from < what->bytes)
+    enum { BASE = 257 };
+    const uint64_t prime = 4294967291u;
+    const size_t n = what->bytes;
+    if (from > to || to - from < n)
         return SIZE_MAX;
-    for (size_t at = to - what->bytes + 1; at-- > from;) {
-        if (what->bytes == 0 || memcmp(s->data + at, what->data, what->bytes) == 0)
-            return at;
+    uint64_t wanted = 0, here = 0, top = 1; /* top: BASE to the n - 1 */
+    for (size_t i = n; i-- > 0;) {
+        wanted = (wanted * BASE + (unsigned char)what->data[i]) % prime;
+        here = (here * BASE + (unsigned char)s->data[to - n + i]) % prime;
+        top = i ? top * BASE % prime : top;
     }
-    return SIZE_MAX;
+    for (size_t at = to - n;; at--) {
+        if (here == wanted && (n == 0 || memcmp(s->data + at, what->data, n) == 0))
+            return at;
+        if (at == from)
+            return SIZE_MAX;
+        here += prime - (unsigned char)s->data[at + n - 1] * top % prime;
+        here = (here * BASE + (unsigned char)s->data[at - 1]) % prime;
+    }
 }
 
 size_t glyd_jinja_decode(const char *data, int32_t *point)

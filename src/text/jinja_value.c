@@ -355,7 +355,7 @@ glyd_status glyd_jinja_dict_find(jinja_run *r, const jinja_dict *dict, jinja_val
     *found = NULL;
     if (key.kind == JINJA_STRING) {
         *found = glyd_jinja_dict_text(dict, key.as.string);
-        return glyd_jinja_charge(r, 1 + dict->n / 8);
+        return glyd_jinja_charge(r, 1 + dict->n / 8 + dict->n * (key.as.string->bytes / 256));
     }
     GLYD_TRY(glyd_jinja_hashable(r, key));
     for (size_t i = 0; i < dict->n; i++) {

@@ -6,7 +6,8 @@
  * built is refused by name. Templates and inputs are untrusted: time, memory, depth and output
  * have limits.
  *
- * Threads    a compiled template may be rendered by any number of threads at once.
+ * Threads    a compiled template may be rendered by any number of threads at once; a render takes
+ *            up to 512 KiB of the thread's stack at the default depth.
  * Errors     E_FORMAT: the template is wrong, or it and its input do not go together, with the
  *            line; E_ARG: the template itself refused the input (raise_exception), and the text is
  *            its message; E_UNSUPPORTED; E_LIMIT, naming the limit; E_NOMEM.

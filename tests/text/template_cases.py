@@ -452,3 +452,91 @@ def random_expression(rng, depth=0):
 def random_expressions(n, seed=20240726):
     rng = random.Random(seed)
     return [random_expression(rng) for _ in range(n)]
+
+
+class TemplateMaker:
+    """Random templates: every kind of tag, with every kind of whitespace around and inside it."""
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def tag(self, inside):
+        left = self.rng.choice(["", "", "", "-", "+"])
+        right = self.rng.choice(["", "", "", "-", "+"])
+        blank = self.rng.choice([" ", " ", "\n  "])
+        return "{%" + left + blank + inside + " " + right + "%}"
+
+    def text(self):
+        return self.rng.choice(["", " ", "\n", "  \n\t", "\n\n", "a", " b ", "c\n", "\n d", "{ ", "} }", "\u00e9 \u3000", "# %\r\n"])
+
+    def value(self):
+        return self.rng.choice(["x", "y", "n", "s", "ns.a", "ns.b", "loop is defined and loop.index", "loop and loop.last", "m is defined and m.role", "i", "l",
+                                "x is defined", "i ~ x", "l[i]", "i", "l|length", "not x", "d.b", "loop.length if loop",
+                                "loop and loop.previtem", "(loop or {}).revindex0", "a", "caller is defined"])
+
+    def print(self):
+        left, right = self.rng.choice(["", "", "-", "+"]), self.rng.choice(["", "", "-"])
+        return "{{" + left + " " + self.value() + " " + right + "}}"
+
+    def comment(self):
+        return "{#" + self.rng.choice(["", "-", "+"]) + self.rng.choice([" note ", "\n", " {{ x }} "]) + \
+            self.rng.choice(["", "-", "+"]) + "#}"
+
+    def raw(self):
+        end = self.rng.choice(["", "-", "+"])
+        return "{%" + self.rng.choice(["", "-", "+"]) + " raw " + self.rng.choice(["", "-"]) + "%}" + self.text() + \
+            "{{ x }}" + self.text() + "{%" + self.rng.choice(["", "-", "+"]) + " endraw " + end + "%}"
+
+    def body(self, depth, loop=False):
+        parts = []
+        for _ in range(self.rng.randint(1, 4)):
+            parts.append(self.text())
+            parts.append(self.statement(depth, loop) if depth < 4 else self.print())
+        return "".join(parts) + self.text()
+
+    def statement(self, depth, loop):
+        inner = lambda loop=loop: self.body(depth + 1, loop)  # noqa: E731
+        kind = self.rng.randrange(16)
+        if kind < 4:
+            return self.print()
+        if kind == 4:
+            return self.comment()
+        if kind == 5:
+            return self.raw()
+        if kind == 6:
+            target = self.rng.choice(["x", "y", "a", "x, y", "ns.a", "ns.b"])
+            value = "(1, 'q')" if "," in target else self.value()
+            return self.tag(f"set {target} = {value}")
+        if kind == 7:
+            filters = self.rng.choice(["", " | upper", " | trim | indent(2)"])
+            return self.tag(f"set {self.rng.choice('xya')}{filters}") + inner() + self.tag("endset")
+        if kind in (8, 9):
+            middle = self.tag(f"elif {self.value()}") + inner() if self.rng.random() < 0.3 else ""
+            orelse = self.tag("else") + inner() if self.rng.random() < 0.5 else ""
+            return self.tag(f"if {self.value()}") + inner() + middle + orelse + self.tag("endif")
+        if kind in (10, 11):
+            head = self.rng.choice(["for i in range(3)", "for m in messages", "for i in l if i is odd", "for x, y in d.items()",
+                                    "for i in []", "for i in 'ab'", "for i in [1, 2, 3] if loop is defined or i > 1"])
+            orelse = self.tag("else") + inner() if self.rng.random() < 0.3 else ""
+            return self.tag(head) + inner(True) + orelse + self.tag("endfor")
+        if kind == 12:
+            name = self.rng.choice(["f", "g"])
+            return self.tag(f"macro {name}(a, b={self.value()})") + inner(False) + self.tag("endmacro") + \
+                self.rng.choice(["{{ %s(1) }}", "{{ %s(b=x) }}", "{{ %s(x, n) }}"]) % name
+        if kind == 13:
+            return self.tag("macro h(x)") + "<" + "{{ caller(x) }}" + ">" + self.tag("endmacro") + \
+                self.tag("call(y) h(n)") + inner(False) + self.tag("endcall")
+        if kind == 14:
+            return self.rng.choice([
+                lambda: self.tag("filter upper") + inner() + self.tag("endfilter"),
+                lambda: self.tag("with x = n, y = x") + inner() + self.tag("endwith"),
+                lambda: self.tag("generation") + inner(False) + self.tag("endgeneration")])()
+        if loop:
+            return self.tag(f"if {self.value()}") + self.tag(self.rng.choice(["break", "continue"])) + self.tag("endif")
+        return self.print()
+
+
+def random_templates(n, seed=31):
+    rng = random.Random(seed)
+    maker = TemplateMaker(rng)
+    return [maker.tag("set ns = namespace(a=1)") + maker.body(0) for _ in range(n)]

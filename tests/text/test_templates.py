@@ -13,14 +13,13 @@ import os
 import pathlib
 import subprocess
 
+import jinja2
 import pytest
+from jinja2.ext import Extension, loopcontrols
+from jinja2.nodes import CallBlock
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-jinja2 = pytest.importorskip("jinja2", minversion="3.1")
-from jinja2.ext import Extension, loopcontrols  # noqa: E402
-from jinja2.nodes import CallBlock  # noqa: E402
-from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: E402
-
-import template_cases as cases  # noqa: E402
+import template_cases as cases
 
 pytestmark = pytest.mark.filterwarnings("ignore::SyntaxWarning")
 HERE = pathlib.Path(__file__).parent
@@ -121,6 +120,22 @@ def test_enough_cases_succeed():
     assert sum(r.get("type") == "TemplateError" for r in results) >= 10
 
 
+def smollm2_template():
+    folder = BUILD.parent.parent / "model" / "SmolLM2-135M-Instruct"
+    if (folder / "chat_template.jinja").exists():
+        return (folder / "chat_template.jinja").read_text(encoding="utf-8")
+    config = folder / "tokenizer_config.json"
+    return json.loads(config.read_text(encoding="utf-8"))["chat_template"] if config.exists() else None
+
+
+def test_smollm2():
+    """The template of a real checkpoint, where `make check` has built its folder."""
+    template = smollm2_template()
+    if template is None:
+        pytest.skip("no model/SmolLM2-135M-Instruct")
+    check([(template, context) for context in cases.CONTEXTS.values()])
+
+
 def values():
     return cases.context(cases.HELLO, **cases.VALUES)
 
@@ -138,4 +153,9 @@ def test_failing_expressions():
 
 def test_random_expressions():
     requests = [("{{ %s }}" % e, values()) for e in cases.random_expressions(4000)]
+    check(requests)
+
+
+def test_random_templates():
+    requests = [(template, values()) for template in cases.random_templates(2000)]
     check(requests)

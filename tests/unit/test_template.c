@@ -4,6 +4,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #define _GNU_SOURCE
+#include "base/buf.h"
 #include "test.h"
 #include "text/template.h"
 #include <locale.h>
@@ -194,24 +195,46 @@ static void test_hostile_nesting(void **state)
         result r = render_nested(cases[i].open, cases[i].middle, cases[i].close, 40000);
         assert_int_not_equal(r.status, GLYD_OK);
     }
-    /* Inside one tag, closed properly. */
-    static const char *const pairs[][2] = {{"(", ")"},   {"[", "]"},   {"-", ""},
-                                           {"not ", ""}, {"{1:", "}"}, {"f(", ")"}};
+    /* Inside one tag, closed properly. `not` needs no depth. */
+    static const char *const pairs[][2] = {{"(", ")"},   {"[", "]"},  {"-", ""},
+                                           {"{1:", "}"}, {"f(", ")"}, {"not ", ""}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
-        char open[64], text[2048] = "{{ ";
-        snprintf(open, sizeof open, "%s", pairs[i][0]);
+        glyd_buf text = {0};
+        assert_ok(glyd_buf_print(&text, "{{ "));
         for (int n = 0; n < 200; n++)
-            strcat(text, open);
-        strcat(text, "1");
+            assert_ok(glyd_buf_print(&text, "%s", pairs[i][0]));
+        assert_ok(glyd_buf_print(&text, "1"));
         for (int n = 0; n < 200; n++)
-            strcat(text, pairs[i][1]);
-        strcat(text, " }}");
-        result r = render(text, NULL);
-        if (strcmp(open, "not ") == 0) /* needs no depth */
-            assert_string_equal(r.text, "True");
-        else
-            assert_int_equal(r.status, GLYD_E_LIMIT);
+            assert_ok(glyd_buf_print(&text, "%s", pairs[i][1]));
+        assert_ok(glyd_buf_print(&text, " }}"));
+        result r = render(glyd_buf_text(&text), NULL);
+        assert_int_equal(r.status, i == 5 ? GLYD_OK : GLYD_E_LIMIT);
+        assert_true(i != 5 || strcmp(r.text, "True") == 0);
+        glyd_buf_free(&text);
     }
+}
+
+/* Every allocation of a render fails in turn: the memory limit grows until none does. */
+static void test_each_allocation_may_fail(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{% macro m(a, b=[1, 2], c={'k': 1.5}) %}{{ caller(a) }}{{ kwargs }}{% endmacro %}"
+        "{% for x in messages|selectattr('role', 'eq', 'user')|sort(attribute='content') %}"
+        "{% call(y) m(x.role|upper, z='w') %}{{ y ~ loop.index }}{% endcall %}"
+        "{{ x|tojson(indent=2) }}{{ 'a,b'.split(',')[::-1] }}{{ '%s'|format(x)|replace('u', 'v') }}"
+        "{% set s | trim %} {{ [x, (1,)]|string|indent }} {% endset %}{{ s }}{{ y is defined }}"
+        "{% endfor %}";
+    int failed = 0;
+    for (size_t bytes = 16;; bytes += 16) {
+        result r = render(text, &(glyd_template_limits){.memory_bytes = bytes});
+        if (r.status == GLYD_OK)
+            break;
+        assert_int_equal(r.status, GLYD_E_LIMIT);
+        assert_non_null(strstr(r.text, "bytes of memory"));
+        failed++;
+    }
+    assert_in_range(failed, 100, 100000);
 }
 
 static void test_deep_input(void **state)
@@ -343,6 +366,7 @@ int main(void)
         cmocka_unit_test(test_raised_message_is_the_text),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_hostile_nesting),
+        cmocka_unit_test(test_each_allocation_may_fail),
         cmocka_unit_test(test_deep_input),
         cmocka_unit_test(test_bad_input),
         cmocka_unit_test(test_mentions),
