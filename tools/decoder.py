@@ -61,7 +61,7 @@ def decode_run(words, blocks, codes):
                 buffer[lane] >>= bits
                 held[lane] -= bits
         for lane in range(32):
-            if step + 1 < steps and held[lane] <= 32:
+            if step + 1 < steps and held[lane] <= (21 if step + 2 == steps else 32):
                 need(dealt < len(words), "codes: a run ends early")
                 buffer[lane] |= words[dealt] << held[lane]
                 held[lane] += 32

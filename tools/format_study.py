@@ -32,6 +32,7 @@ class Choice:
     limit: int = 11
     run_blocks: int = 16
     refill: int = 32
+    refill_last: int = 21  # before a run's last step
     prune: bool = True  # escapes instead of codes for the rarest pairs
 
 
@@ -120,9 +121,9 @@ def stream_bytes(bits, choice):
         run = run.transpose(1, 3, 0, 2).reshape(-1, tiles, 32)  # step, tile, lane
         held = np.full((tiles, 32), 64)
         dealt = np.full(tiles, 64)
-        for step in run[:-1]:
+        for i, step in enumerate(run[:-1]):
             held = held - step
-            deal = held <= choice.refill
+            deal = held <= (choice.refill if i + 2 < len(run) else choice.refill_last)
             held = held + 32 * deal
             dealt += deal.sum(1)
         total += pad_to(dealt * 4, 16).sum()
@@ -167,7 +168,8 @@ def gaussian(rows, cols):
 
 STUDIES = [
     ("as it is", {}),
-    ("refill at 21 bits or fewer", {"refill": 21}),
+    ("words at 32 bits or fewer before the last step too", {"refill_last": 32}),
+    ("words at 21 bits or fewer everywhere", {"refill": 21}),
     ("a code for every pair, however rare", {"prune": False}),
     ("base a row, fewest escapes, not lined up", {"base": "fewest"}),
     ("one base a tensor", {"base": "tensor"}),

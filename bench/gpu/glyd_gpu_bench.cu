@@ -297,7 +297,15 @@ static void print_row(const options *o, const subject *s, int64_t tokens, int sl
 static void sweep(const options *o, const subject *s, int64_t tokens, glyd_gpu_plan plan,
                   double cublas, cudaStream_t stream)
 {
-    glyd_gpu_shape shape = {s->layout, s->shape.rows, s->shape.cols, tokens, plan.slices, 132, 90};
+    glyd_gpu_shape shape = {};
+    shape.layout = s->layout;
+    shape.rows = s->shape.rows;
+    shape.cols = s->shape.cols;
+    shape.tokens = tokens;
+    shape.slices = plan.slices;
+    shape.run_blocks = s->packed[0].run_blocks;
+    shape.n_sms = 132;
+    shape.capability = 90;
     glyd_error err;
     for (int i = 0;; i++) {
         glyd_gpu_config config;
@@ -310,10 +318,11 @@ static void sweep(const options *o, const subject *s, int64_t tokens, glyd_gpu_p
             glyd_gpu_linear_args a = linear_args(s, copy, tokens, plan);
             check_glyd(glyd_gpu_linear_with(&a, &config, stream, &err), &err);
         });
-        char what[96];
-        snprintf(what, sizeof what, "kernel %d tile %d x %d, %d stages, %d threads, %d B",
+        char what[128];
+        snprintf(what, sizeof what,
+                 "kernel %d tile %d x %d, %d stages, %d threads, %d B, streams %d:%d",
                  config.kernel, config.token_tile, config.tiles, config.stages, config.threads,
-                 config.shared_bytes);
+                 config.shared_bytes, config.streams, config.decoders_log2);
         print_row(o, s, tokens, plan.slices, cublas, us, n_unequal(s, tokens), what);
     }
 }

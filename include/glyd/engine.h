@@ -165,8 +165,8 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_engine_submit(glyd_engine *engine,
                                                         const glyd_request *request,
                                                         glyd_ticket **ticket, glyd_error *err);
 
-/* Ask a request to stop; it finishes within a step. Any thread, any time before the free. Safe in
- * a signal handler. */
+/* Ask a request to stop: it finishes within a step, where it runs alone within a layer. Any thread,
+ * any time before the free, signal handlers included. */
 GLYD_API void glyd_ticket_cancel(glyd_ticket *ticket);
 
 /* Wait until on_finish has returned; `result` may be NULL. */

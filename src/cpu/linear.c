@@ -15,7 +15,7 @@
 #include <string.h>
 
 enum {
-    PANEL_BLOCKS = 8,     /* blocks of a panel of weights: 32 KiB of floats */
+    PANEL_BLOCKS = 12,    /* most blocks of a panel of weights: 48 KiB of floats */
     PAIRS_BLOCKS = 4,     /* blocks decoded at a time: 8 KiB of pairs */
     TOKENS_MAX = 128,     /* tokens that share one decoding: their sums are 128 KiB */
     LAY_TOKENS = 16,      /* tokens laid out by a task */
@@ -231,8 +231,9 @@ static void sum_tokens(const product *p, const glyd_linear_weight *weight, int64
         rows = rows_of_tile(&weight->matrix, tile);
     else
         packed = open_tile(weight, tile, d->codes);
-    for (int64_t block = 0; block < p->blocks; block += PANEL_BLOCKS) {
-        int64_t n = smaller(p->blocks - block, PANEL_BLOCKS);
+    int64_t panels = (p->blocks + PANEL_BLOCKS - 1) / PANEL_BLOCKS;
+    for (int64_t i = 0; i < panels; i++) {
+        int64_t block = p->blocks * i / panels, n = p->blocks * (i + 1) / panels - block;
         if (is_bf16) {
             rows.blocks = n;
             p->kernels->lay_bf16(&rows, d->panel);
@@ -242,7 +243,7 @@ static void sum_tokens(const product *p, const glyd_linear_weight *weight, int64
             lay_blocks(p, &packed, n, d);
         }
         p->kernels->multiply_panel(d->panel, n, x + group_floats(p, block), x_group, x_token,
-                                   n_tokens, d->slots);
+                                   n_tokens, i == 0, d->slots);
     }
 }
 
@@ -277,7 +278,8 @@ static void multiply_tile(const product *p, const glyd_linear_part *part, int64_
 {
     for (int64_t token = 0, n; token < p->n_tokens; token += n) {
         n = smaller(p->n_tokens - token, TOKENS_MAX);
-        memset(d->slots, 0, (size_t)n * TILE_SLOTS * sizeof *d->slots);
+        if (p->n_tokens == 1 || p->blocks == 0)
+            memset(d->slots, 0, (size_t)n * TILE_SLOTS * sizeof *d->slots);
         if (p->n_tokens == 1)
             sum_one_token(p, part->weight, tile, d);
         else

@@ -363,14 +363,15 @@ static void lay_bf16(const bf16_run *run, float *panel)
 /* ROWS_AT_ONCE rows by `tokens` tokens, eight lanes; `tokens` is a constant where this is called.
  */
 INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_t x_token,
-                          int tokens, float *slots)
+                          int tokens, bool is_first, float *slots)
 {
     __m256 sum[TOKENS_AT_ONCE][ROWS_AT_ONCE];
 #pragma GCC unroll 3
     for (int i = 0; i < tokens; i++)
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS_AT_ONCE; r++)
-            sum[i][r] = _mm256_loadu_ps(slots + i * TILE_SLOTS + r * SLOTS);
+            sum[i][r] = is_first ? _mm256_setzero_ps()
+                                 : _mm256_loadu_ps(slots + i * TILE_SLOTS + r * SLOTS);
     for (int64_t k = 0; k < floats; k += WIDTH) {
         __m256 some[TOKENS_AT_ONCE];
 #pragma GCC unroll 3
@@ -393,27 +394,28 @@ INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_
 
 /* Every token by four rows and one group of lanes. */
 INLINE void multiply_rows(const float *w, int64_t floats, const float *x, int64_t x_token,
-                          int64_t n_tokens, float *slots)
+                          int64_t n_tokens, bool is_first, float *slots)
 {
     int64_t left = n_tokens;
     for (; left >= TOKENS_AT_ONCE; left -= TOKENS_AT_ONCE) {
-        multiply_some(w, floats, x, x_token, TOKENS_AT_ONCE, slots);
+        multiply_some(w, floats, x, x_token, TOKENS_AT_ONCE, is_first, slots);
         x += TOKENS_AT_ONCE * x_token;
         slots += TOKENS_AT_ONCE * TILE_SLOTS;
     }
     if (left == 2)
-        multiply_some(w, floats, x, x_token, 2, slots);
+        multiply_some(w, floats, x, x_token, 2, is_first, slots);
     else if (left == 1)
-        multiply_some(w, floats, x, x_token, 1, slots);
+        multiply_some(w, floats, x, x_token, 1, is_first, slots);
 }
 
 static void multiply_panel(const float *w, int64_t blocks, const float *x, int64_t x_group,
-                           int64_t x_token, int64_t n_tokens, float *slots)
+                           int64_t x_token, int64_t n_tokens, bool is_first, float *slots)
 {
     int64_t floats = blocks * BLOCK_FLOATS;
     for (int group = 0; group < SLOTS / WIDTH; group++, x += x_group)
         for (int row = 0; row < GLYD_TILE_ROWS; row += ROWS_AT_ONCE, w += ROWS_AT_ONCE * floats)
-            multiply_rows(w, floats, x, x_token, n_tokens, slots + row * SLOTS + group * WIDTH);
+            multiply_rows(w, floats, x, x_token, n_tokens, is_first,
+                          slots + row * SLOTS + group * WIDTH);
 }
 
 /* Lanes i and i + 8, then i and i + 4: what is left of rows `row` and `row + 1`. */

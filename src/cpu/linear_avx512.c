@@ -274,14 +274,15 @@ static void lay_bf16(const bf16_run *run, float *w)
 
 /* ROWS_AT_ONCE rows by `tokens` tokens; `tokens` is a constant where this is called. */
 INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_t x_token,
-                          int tokens, float *slots)
+                          int tokens, bool is_first, float *slots)
 {
     __m512 sum[TOKENS_AT_ONCE][ROWS_AT_ONCE];
 #pragma GCC unroll 6
     for (int i = 0; i < tokens; i++)
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS_AT_ONCE; r++)
-            sum[i][r] = _mm512_loadu_ps(slots + i * TILE_SLOTS + r * SLOTS);
+            sum[i][r] = is_first ? _mm512_setzero_ps()
+                                 : _mm512_loadu_ps(slots + i * TILE_SLOTS + r * SLOTS);
     for (int64_t k = 0; k < floats; k += SLOTS) {
         __m512 weight[ROWS_AT_ONCE];
 #pragma GCC unroll 4
@@ -304,37 +305,37 @@ INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_
 
 /* A tile by `tokens` tokens: their x stays in L1 while four rows after four pass over it. */
 INLINE void multiply_tile(const float *w, int64_t floats, const float *x, int64_t x_token,
-                          int tokens, float *slots)
+                          int tokens, bool is_first, float *slots)
 {
     for (int row = 0; row < GLYD_TILE_ROWS; row += ROWS_AT_ONCE)
-        multiply_some(w + row * floats, floats, x, x_token, tokens, slots + row * SLOTS);
+        multiply_some(w + row * floats, floats, x, x_token, tokens, is_first, slots + row * SLOTS);
 }
 
 static void multiply_panel(const float *w, int64_t blocks, const float *x, int64_t x_group,
-                           int64_t x_token, int64_t n_tokens, float *slots)
+                           int64_t x_token, int64_t n_tokens, bool is_first, float *slots)
 {
     (void)x_group;
     int64_t floats = blocks * GLYD_BLOCK_COLS, left = n_tokens;
     for (; left >= TOKENS_AT_ONCE; left -= TOKENS_AT_ONCE) {
-        multiply_tile(w, floats, x, x_token, TOKENS_AT_ONCE, slots);
+        multiply_tile(w, floats, x, x_token, TOKENS_AT_ONCE, is_first, slots);
         x += TOKENS_AT_ONCE * x_token;
         slots += TOKENS_AT_ONCE * TILE_SLOTS;
     }
     switch (left) {
     case 5:
-        multiply_tile(w, floats, x, x_token, 5, slots);
+        multiply_tile(w, floats, x, x_token, 5, is_first, slots);
         break;
     case 4:
-        multiply_tile(w, floats, x, x_token, 4, slots);
+        multiply_tile(w, floats, x, x_token, 4, is_first, slots);
         break;
     case 3:
-        multiply_tile(w, floats, x, x_token, 3, slots);
+        multiply_tile(w, floats, x, x_token, 3, is_first, slots);
         break;
     case 2:
-        multiply_tile(w, floats, x, x_token, 2, slots);
+        multiply_tile(w, floats, x, x_token, 2, is_first, slots);
         break;
     case 1:
-        multiply_tile(w, floats, x, x_token, 1, slots);
+        multiply_tile(w, floats, x, x_token, 1, is_first, slots);
         break;
     default:
         break;

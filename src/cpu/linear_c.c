@@ -93,16 +93,19 @@ static void lay_bf16(const bf16_run *run, float *w)
         }
 }
 
-static void multiply_panel(const float *w, int64_t blocks, const float *x, int64_t x_group,
-                           int64_t x_token, int64_t n_tokens, float *slots)
+static void multiply_panel(const float *panel, int64_t blocks, const float *x, int64_t x_group,
+                           int64_t x_token, int64_t n_tokens, bool is_first, float *slots)
 {
     (void)x_group;
     int64_t row_floats = blocks * GLYD_BLOCK_COLS;
+    if (is_first)
+        memset(slots, 0, (size_t)n_tokens * TILE_SLOTS * sizeof *slots);
     for (int64_t i = 0; i < n_tokens; i++)
         for (int r = 0; r < GLYD_TILE_ROWS; r++) {
+            const float *w = panel + r * row_floats, *from = x + i * x_token;
             float *sum = slots + i * TILE_SLOTS + r * SLOTS;
             for (int64_t k = 0; k < row_floats; k++)
-                sum[k % SLOTS] = fmaf(w[r * row_floats + k], x[i * x_token + k], sum[k % SLOTS]);
+                sum[k % SLOTS] = fmaf(w[k], from[k], sum[k % SLOTS]);
         }
 }
 
@@ -112,7 +115,7 @@ static void multiply_pairs(const uint16_t *pairs, int64_t blocks, const float *x
     for (int64_t block = 0; block < blocks; block++) {
         float panel[GLYD_BLOCK_WEIGHTS];
         lay_pairs(pairs + block * GLYD_BLOCK_WEIGHTS, 1, panel, 1);
-        multiply_panel(panel, 1, x + block * GLYD_BLOCK_COLS, x_group, 0, 1, slots);
+        multiply_panel(panel, 1, x + block * GLYD_BLOCK_COLS, x_group, 0, 1, false, slots);
     }
 }
 

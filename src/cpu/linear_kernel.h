@@ -23,6 +23,7 @@
 #include "base/cpu.h"
 #include "codec/format.h"
 #include "cpu/linear.h"
+#include <stdbool.h>
 
 enum {
     SLOTS = 16,
@@ -74,10 +75,10 @@ typedef struct linear_kernels {
     void (*lay_pairs)(const uint16_t *pairs, int64_t blocks, float *panel, int64_t panel_blocks);
     void (*lay_bf16)(const bf16_run *run, float *panel);
 
-    /* Continue the sums of n_tokens tokens from a decoded panel of `blocks` blocks: token i's x at
-     * x + i * x_token, its sums at slots + i * TILE_SLOTS. */
-    void (*multiply_panel)(const float *w, int64_t blocks, const float *x, int64_t x_group,
-                           int64_t x_token, int64_t n_tokens, float *slots);
+    /* Start (`is_first`) or continue the sums of n_tokens tokens from a panel of `blocks` blocks of
+     * weights: token i's x at x + i * x_token, its sums at slots + i * TILE_SLOTS. */
+    void (*multiply_panel)(const float *panel, int64_t blocks, const float *x, int64_t x_group,
+                           int64_t x_token, int64_t n_tokens, bool is_first, float *slots);
 
     /* The tree of linear.h over each row's slots: sums[16]. */
     void (*add_slots)(const float *slots, float *sums);

@@ -14,6 +14,8 @@ enum {
     GPU_BYTES_A_CYCLE = 2500,    /* of memory, all SMs together */
     SM_BYTES_A_CYCLE = 40,       /* what one SM can take in */
     FEW_BLOCK_CYCLES = 300,      /* a warp's latency from one block to the next */
+    DECODE_BLOCK_CYCLES = 900,   /* a warp's that decodes a stream */
+    DECODE_ISSUE_CYCLES = 85,    /* of an SM's shared memory for a block's lookups */
     MANY_BLOCK_CYCLES = 350,     /* a warpgroup's */
     TENSOR_FLOPS_A_CYCLE = 4096, /* of an SM */
     LAUNCH_CYCLES = 3000,        /* filling the ring and writing results, a round of CTAs */
@@ -83,6 +85,51 @@ static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_
            (glyd_gpu_slice_blocks(s->cols, s->slices) * step + LAUNCH_CYCLES / per_sm);
 }
 
+/* Cycles to decode a slice's runs and multiply by them: each decoder's runs one after another,
+ * and the products of those that were decoded side by side. */
+static int64_t stream_cycles(const glyd_gpu_shape *s, int units, int decoders)
+{
+    int64_t blocks = glyd_gpu_slice_blocks(s->cols, s->slices);
+    int64_t runs = ceil_div(blocks, GLYD_RUN_BLOCKS);
+    int64_t turns = ceil_div(runs, decoders), side = runs < decoders ? runs : decoders;
+    int64_t decode = max64(DECODE_BLOCK_CYCLES, (int64_t)units * decoders * DECODE_ISSUE_CYCLES);
+    return GLYD_RUN_BLOCKS * (turns * decode + (side - 1) * FEW_BLOCK_CYCLES);
+}
+
+/* As few_try, where warps of the same CTA decode the streams. */
+static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
+                          glyd_gpu_config *config)
+{
+    int n = 16, units = tiles * s->slices;
+    int planes_log2 = decoders_log2 ? 4 : 3; /* a whole run ahead, or half of one */
+    int64_t warps = units << decoders_log2;
+    int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
+                    (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
+    int64_t planes = warps << planes_log2;
+    int64_t fixed = planes * GLYD_BLOCK_CODE_WORDS * 4 + warps * GLYD_GPU_FEW_WORDS_BYTES +
+                    GLYD_GPU_FEW_LOOKUP_BYTES + planes * 8 + GLYD_GPU_BARRIER_BYTES +
+                    (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
+    int stages = ring_stages(stage, fixed, 1);
+    int64_t all_warps = units + 1 + warps;
+    if (stages < 3 || all_warps > GLYD_GPU_FEW_STREAM_WARPS_MAX)
+        return INT64_MAX;
+    *config = (glyd_gpu_config){
+        .kernel = GLYD_GPU_KERNEL_FEW,
+        .token_tile = n,
+        .tiles = tiles,
+        .stages = stages,
+        .streams = 1,
+        .decoders_log2 = decoders_log2,
+        .planes_log2 = planes_log2,
+        .threads = (int)all_warps * GLYD_LANES,
+        .shared_bytes = (int)(stages * stage + fixed),
+        .grid_rows = ceil_div(glyd_tiles_of(s->rows), tiles),
+        .grid_tokens = ceil_div(s->tokens, n),
+    };
+    int64_t ctas = config->grid_rows * config->grid_tokens;
+    return ceil_div(ctas, s->n_sms) * (stream_cycles(s, units, 1 << decoders_log2) + LAUNCH_CYCLES);
+}
+
 static int64_t many_try(const glyd_gpu_shape *s, int n, int groups, int per_sm,
                         glyd_gpu_config *config)
 {
@@ -119,45 +166,61 @@ enum {
     N_MANY = sizeof many_candidates / sizeof *many_candidates,
     FEW_PER_SM = 4,
     N_FEW = GLYD_GPU_FEW_UNITS_MAX * FEW_PER_SM,
+    STREAM_DECODERS = 3, /* 1, 2 or 4 */
+    N_STREAM = GLYD_GPU_FEW_UNITS_MAX * STREAM_DECODERS,
+    STREAM_TOKENS_MAX = 16,
+    EXPAND_CYCLES = 160, /* of an SM, to decode a block beforehand */
 };
 
 /* Candidate i's cycles; INT64_MAX where it does not fit, -1 past the last. */
 static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
 {
-    *config = (glyd_gpu_config){.kernel = GLYD_GPU_KERNEL_PLAIN, .token_tile = 16};
-    if (s->capability != 90 || i >= N_MANY + N_FEW)
+    *config = (glyd_gpu_config){
+        .kernel = GLYD_GPU_KERNEL_PLAIN,
+        .token_tile = 16,
+        .expand = s->layout == GLYD_LAYOUT_MMA,
+    };
+    if (s->capability != 90 || i >= N_MANY + N_FEW + N_STREAM)
         return -1;
-    if (i < N_MANY)
-        return s->slices > GLYD_GPU_CLUSTER_MAX || s->tokens <= MANY_TOKENS_MIN
-                   ? INT64_MAX
-                   : many_try(s, many_candidates[i].n, many_candidates[i].groups,
+    int64_t cycles = INT64_MAX, expand = config->expand ? EXPAND_CYCLES : 0;
+    if (i < N_MANY) {
+        if (s->slices <= GLYD_GPU_CLUSTER_MAX && s->tokens > MANY_TOKENS_MIN)
+            cycles = many_try(s, many_candidates[i].n, many_candidates[i].groups,
                               many_candidates[i].per_sm, config);
-    i -= N_MANY;
-    int tiles = i / FEW_PER_SM + 1;
-    return tiles * s->slices > GLYD_GPU_FEW_UNITS_MAX || s->tokens > FEW_TOKENS_MAX
-               ? INT64_MAX
-               : few_try(s, tiles, i % FEW_PER_SM + 1, config);
+    } else if (i < N_MANY + N_FEW) {
+        int tiles = (i - N_MANY) / FEW_PER_SM + 1, per_sm = (i - N_MANY) % FEW_PER_SM + 1;
+        if (s->tokens <= FEW_TOKENS_MAX)
+            cycles = few_try(s, tiles, per_sm, config);
+    } else {
+        int tiles = (i - N_MANY - N_FEW) / STREAM_DECODERS + 1;
+        int decoders_log2 = (i - N_MANY - N_FEW) % STREAM_DECODERS;
+        int64_t slice = glyd_gpu_slice_blocks(s->cols, s->slices);
+        if (s->layout == GLYD_LAYOUT_MMA && s->run_blocks == GLYD_RUN_BLOCKS &&
+            s->tokens <= STREAM_TOKENS_MAX && (s->slices == 1 || slice % 2 == 0))
+            return stream_try(s, tiles, decoders_log2, config);
+    }
+    config->expand = s->layout == GLYD_LAYOUT_MMA;
+    return cycles == INT64_MAX
+               ? cycles
+               : cycles + expand * glyd_tiles_of(s->rows) * glyd_blocks_of(s->cols) / s->n_sms;
 }
 
 int glyd_gpu_config_candidate(const glyd_gpu_shape *shape, int i, glyd_gpu_config *config)
 {
-    int64_t cycles = candidate(shape, i, config);
-    config->expand = shape->layout == GLYD_LAYOUT_MMA;
-    return cycles >= 0;
+    return candidate(shape, i, config) >= 0;
 }
 
 void glyd_gpu_config_for(const glyd_gpu_shape *shape, glyd_gpu_config *config)
 {
-    *config = (glyd_gpu_config){.kernel = GLYD_GPU_KERNEL_PLAIN, .token_tile = 16};
     int64_t best = INT64_MAX, cycles;
     glyd_gpu_config tried;
+    (void)candidate(shape, N_MANY + N_FEW + N_STREAM, config); /* the plain kernel */
     for (int i = 0; (cycles = candidate(shape, i, &tried)) >= 0; i++) {
         if (cycles < best) {
             best = cycles;
             *config = tried;
         }
     }
-    config->expand = shape->layout == GLYD_LAYOUT_MMA;
 }
 
 glyd_gpu_plan glyd_gpu_plan_fixed(int64_t rows, int64_t cols)

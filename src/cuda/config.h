@@ -23,18 +23,21 @@ typedef struct glyd_gpu_shape {
     glyd_layout layout;
     int64_t rows, cols, tokens;
     int slices;
+    int run_blocks; /* layout mma */
     int n_sms;
     int capability; /* 10 * major + minor */
 } glyd_gpu_shape;
 
 typedef struct glyd_gpu_config {
     glyd_gpu_kernel kernel;
-    int token_tile;   /* tokens of a block of the grid */
-    int tiles;        /* FEW: tiles of 16 rows a CTA; MANY: warpgroups of 64 rows a CTA */
-    int stages;       /* depth of the ring in shared memory */
-    int expand;       /* layout mma: decode the codes into the workspace first */
-    int threads;      /* of a CTA */
-    int shared_bytes; /* dynamic shared memory of a CTA */
+    int token_tile; /* tokens of a block of the grid */
+    int tiles;      /* FEW: tiles of 16 rows a CTA; MANY: warpgroups of 64 rows a CTA */
+    int stages;     /* depth of the ring in shared memory */
+    int expand;     /* layout mma: decode the codes into the workspace first */
+    int streams;    /* layout mma, FEW: decode them in the product's own kernel, */
+    int decoders_log2, planes_log2; /* by so many warps a unit, so many blocks ahead */
+    int threads;                    /* of a CTA */
+    int shared_bytes;               /* dynamic shared memory of a CTA */
     int64_t grid_rows, grid_tokens;
 } glyd_gpu_config;
 
@@ -42,6 +45,9 @@ enum {
     GLYD_GPU_SHARED_MAX = 232448, /* bytes a CTA of sm_90 may ask for */
     GLYD_GPU_SHARED_SM = 233472,  /* bytes of an SM; each CTA takes 1,024 more than it asks for */
     GLYD_GPU_FEW_BLOCKS = 2,      /* FEW: blocks of a stage */
+    GLYD_GPU_FEW_STREAM_WARPS_MAX = 25, /* FEW with streams: warps of a CTA */
+    GLYD_GPU_FEW_WORDS_BYTES = 4096,    /* of words that a decoding warp has at hand */
+    GLYD_GPU_FEW_LOOKUP_BYTES = (GLYD_LOOKUP_ENTRIES + 32) * 4,
     GLYD_GPU_FEW_UNITS_MAX = 12,  /* FEW: warps that multiply, tiles x slices */
     GLYD_GPU_CLUSTER_MAX = 8,     /* MANY: slices, each a CTA of a cluster */
     GLYD_GPU_BARRIER_BYTES = 512, /* the ring's barriers, at the end of shared memory */

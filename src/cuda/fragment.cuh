@@ -66,19 +66,20 @@ static __device__ __forceinline__ void fragment_decode(uint32_t *a, uint4 sm0, u
     }
 }
 
-/* The next 32 escapes of a tile, one a lane: ascending, so a block's are a range of lanes. */
+/* The next 32 escapes of a tile, one a lane: ascending, so a block's are a range of lanes. What is
+ * rarely needed is read again when it is: registers are short where this is used. */
 typedef struct escape_window {
-    const uint32_t *list;
-    uint32_t at, end; /* this window's first escape; the tile's end */
-    uint32_t mine;    /* this lane's */
-    int block;        /* its block; past the end a number that no block has */
+    uint32_t at;   /* this window's first escape */
+    uint32_t mine; /* this lane's */
+    int block;     /* its block; past the tile's end a number that no block has */
 } escape_window;
 
-static __device__ __forceinline__ void escapes_load(escape_window *w, int lane)
+static __device__ __forceinline__ void escapes_load(const packed_arrays &m, escape_window *w,
+                                                    int tile, int lane)
 {
     uint32_t i = w->at + (uint32_t)lane;
-    bool there = i < w->end;
-    w->mine = there ? __ldg(w->list + i) : 0;
+    bool there = i < m.escape_index[tile + 1];
+    w->mine = there ? __ldg(m.escapes + i) : 0;
     w->block = there ? glyd_escape_block(w->mine) : 1 << 30;
 }
 
@@ -87,11 +88,9 @@ static __device__ __forceinline__ escape_window escapes_from(const packed_arrays
                                                              int block, int lane)
 {
     escape_window w;
-    w.list = m.escapes;
     w.at = m.escape_index[tile];
-    w.end = m.escape_index[tile + 1];
     for (;;) {
-        escapes_load(&w, lane);
+        escapes_load(m, &w, tile, lane);
         if (!__all_sync(0xffffffffu, w.block < block))
             return w;
         w.at += GLYD_LANES;
@@ -112,9 +111,9 @@ static __device__ __forceinline__ void escape_put(uint32_t *a, uint32_t escape, 
     }
 }
 
-/* Put a block's escapes in place. Blocks come in ascending order. */
-static __device__ __forceinline__ void escapes_put(uint32_t *a, escape_window *w, int block,
-                                                   int lane)
+/* Put a block's escapes in place. Blocks of a tile come in ascending order. */
+static __device__ __forceinline__ void escapes_put(const packed_arrays &m, uint32_t *a,
+                                                   escape_window *w, int tile, int block, int lane)
 {
     uint32_t mask = __ballot_sync(0xffffffffu, w->block == block);
     while (mask) {
@@ -124,7 +123,7 @@ static __device__ __forceinline__ void escapes_put(uint32_t *a, escape_window *w
         if (!last)
             break;
         w->at += GLYD_LANES;
-        escapes_load(w, lane);
+        escapes_load(m, w, tile, lane);
         mask = __ballot_sync(0xffffffffu, w->block == block);
     }
 }

@@ -127,6 +127,7 @@ extern "C" glyd_status glyd_gpu_linear(const glyd_gpu_linear_args *args, void *s
     shape.layout = w->layout;
     shape.rows = w->rows;
     shape.cols = w->cols;
+    shape.run_blocks = w->run_blocks;
     shape.tokens = args->tokens;
     shape.slices = args->plan.slices;
     GLYD_TRY(device_shape(&shape, err));

@@ -14,6 +14,7 @@
  * Bytes moved      the packed weights once for each token tile; X once a CTA, from the L2 cache.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "cuda/few_streams.cuh"
 #include "cuda/launch.cuh"
 #include "cuda/linear.h"
 #include <cuda_bf16.h>
@@ -23,10 +24,11 @@ static constexpr int SM_BYTES = GLYD_BLOCK_SM_WORDS * 4;
 static constexpr int CODE_BYTES = GLYD_BLOCK_CODE_WORDS * 4;
 static constexpr int X_ROW_BYTES = GLYD_BLOCK_COLS * 2;
 
-/* More tokens need more registers; a CTA's warps come in fours. */
-static constexpr int few_units_max(int token_tile)
+/* Warps of a CTA, at most: more tokens need more registers, and warps come in fours. */
+static constexpr int few_warps_max(int token_tile, bool streams)
 {
-    return token_tile == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
+    return streams ? GLYD_GPU_FEW_STREAM_WARPS_MAX
+                   : GLYD_GPU_FEW_UNITS_MAX + (token_tile == 64 ? 0 : 1);
 }
 
 typedef struct few_args {
@@ -35,10 +37,11 @@ typedef struct few_args {
     __nv_bfloat16 *y;
     int64_t y_stride;
     int tokens, slices, slice_blocks, tiles, stages;
+    int decoders_log2, planes_log2; /* STREAMS: few_planes */
 } few_args;
 
 /* Where a stage's parts lie. */
-struct few_stage {
+template <bool STREAMS> struct few_stage {
     uint32_t x_bytes, sm_at, codes_at, bytes;
     __device__ few_stage(const few_args &p, int token_tile)
     {
@@ -46,7 +49,7 @@ struct few_stage {
         x_bytes = (uint32_t)(BLOCKS * token_tile * X_ROW_BYTES);
         sm_at = (uint32_t)p.slices * x_bytes;
         codes_at = sm_at + units * BLOCKS * SM_BYTES;
-        bytes = codes_at + units * BLOCKS * CODE_BYTES;
+        bytes = STREAMS ? codes_at : codes_at + units * BLOCKS * CODE_BYTES;
     }
 };
 
@@ -58,14 +61,15 @@ static __device__ __forceinline__ int part_blocks(const few_args &p, int s, int 
 }
 
 /* One thread feeds the ring: for each slice a box of sm, one of codes and its X. */
+template <bool STREAMS>
 static __device__ void few_feed(const few_args &p, const linear_maps &maps, int token_tile,
                                 uint32_t ring, uint32_t full, uint32_t empty)
 {
-    const few_stage at(p, token_tile);
+    const few_stage<STREAMS> at(p, token_tile);
     int tile = (int)blockIdx.x * p.tiles, parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
     uint32_t slice_units = (uint32_t)(p.tiles * BLOCKS);
     uint32_t x_box = (uint32_t)(token_tile * X_ROW_BYTES);
-    uint32_t slice_bytes = slice_units * (SM_BYTES + CODE_BYTES) + at.x_bytes;
+    uint32_t slice_bytes = slice_units * (SM_BYTES + (STREAMS ? 0 : CODE_BYTES)) + at.x_bytes;
     for (int i = 0, stage = 0, parity = 1; i < parts; i++) {
         uint32_t to = ring + (uint32_t)stage * at.bytes, ready = full + 8u * (uint32_t)stage;
         int slices = 0; /* those that are not at their end: the last one may be before others */
@@ -78,8 +82,9 @@ static __device__ void few_feed(const few_args &p, const linear_maps &maps, int 
             uint32_t unit = (uint32_t)s * slice_units;
             copy_box(to + at.sm_at + unit * SM_BYTES, &maps.sm, block * (SM_BYTES / 8), tile,
                      ready);
-            copy_box(to + at.codes_at + unit * CODE_BYTES, &maps.codes, block * (CODE_BYTES / 8),
-                     tile, ready);
+            if constexpr (!STREAMS)
+                copy_box(to + at.codes_at + unit * CODE_BYTES, &maps.codes,
+                         block * (CODE_BYTES / 8), tile, ready);
             for (int b = 0; b < BLOCKS; b++)
                 copy_box(to + (uint32_t)(s * BLOCKS + b) * x_box, &maps.x,
                          (block + b) * GLYD_BLOCK_COLS, (int)blockIdx.y * token_tile, ready);
@@ -91,37 +96,43 @@ static __device__ void few_feed(const few_args &p, const linear_maps &maps, int 
     }
 }
 
+/* A unit's tile; past the matrix its last one, whose results are then not stored. */
+static __device__ __forceinline__ int few_tile(const few_args &p, int unit)
+{
+    return min((int)blockIdx.x * p.tiles + unit % p.tiles, p.w.tiles - 1);
+}
+
 /* Where a warp is in its slice. Three blocks are in the making: one is multiplied while the next
  * is decoded and the words of the one after that, the front, are loaded. The front is BLOCKS
  * blocks ahead of the one being multiplied, so that it lies in the next stage. */
 typedef struct few_walk {
-    uint32_t ring, full, empty;
-    uint32_t front, present; /* addresses of the front's stage and of the one before it */
-    int front_block, front_stage, parity;
+    uint32_t ring, full; /* the empty barriers follow the full ones */
+    uint32_t front;      /* address of the front's stage */
+    int front_stage, parity;
     int lane, unit, slice, block, end, stage; /* the block being multiplied */
     uint32_t x_lane;
     tile_bases base;
     escape_window escapes;
+    uint32_t codes, front_empty, present_empty; /* STREAMS: the front's planes, and the barriers */
 } few_walk;
 
 template <int NT>
 static __device__ __forceinline__ few_walk few_start(const few_args &p, uint32_t ring,
-                                                     uint32_t full, uint32_t empty)
+                                                     uint32_t full)
 {
     few_walk k;
-    k.ring = k.front = k.present = ring;
+    k.ring = k.front = ring;
     k.full = full;
-    k.empty = empty;
     k.lane = (int)threadIdx.x % 32;
     k.unit = (int)threadIdx.x / 32;
     k.slice = k.unit / p.tiles;
     k.front_stage = k.stage = k.parity = 0;
-    k.block = k.front_block = k.slice * p.slice_blocks;
+    k.block = k.slice * p.slice_blocks;
     k.end = min(k.block + p.slice_blocks, p.w.blocks);
-    int tile = min((int)blockIdx.x * p.tiles + k.unit % p.tiles, p.w.tiles - 1);
+    int tile = few_tile(p, k.unit);
     /* Rows of 128 bytes: lane 8i + r reads chunk i of token r, where the swizzle put it. */
-    k.x_lane = (uint32_t)(k.slice * BLOCKS * NT * 8 * X_ROW_BYTES + k.lane % 8 * X_ROW_BYTES +
-                          (k.lane / 8 ^ k.lane % 8) * 16);
+    k.x_lane = ring + (uint32_t)(k.slice * BLOCKS * NT * 8 * X_ROW_BYTES +
+                                 k.lane % 8 * X_ROW_BYTES + (k.lane / 8 ^ k.lane % 8) * 16);
     k.base = bases_of(p.w, tile, k.lane);
     k.escapes = escapes_from(p.w, tile, k.block, k.lane);
     return k;
@@ -132,43 +143,64 @@ typedef struct few_words {
     uint4 sm0, sm1, codes;
 } few_words;
 
-/* Load the front block, `b` of its stage. Past the end the words are of no use and not waited for:
- * that spares the loop a branch. */
-static __device__ __forceinline__ few_words few_load(const few_args &p, const few_stage &at,
-                                                     few_walk *k, int b)
+/* Load the block `front`, `b` of its stage. Past the end the words are of no use and not waited
+ * for: that spares the loop a branch. */
+template <bool STREAMS>
+static __device__ __forceinline__ few_words few_load(const few_args &p,
+                                                     const few_stage<STREAMS> &at,
+                                                     const few_planes &planes, few_walk *k,
+                                                     int front, int b)
 {
     if (b == 0) {
-        k->present = k->front;
-        if (k->front_block < k->end) {
+        k->present_empty = k->front_empty;
+        if (front < k->end) {
             k->front = ring_wait(k->full + 8u * (uint32_t)k->front_stage, (uint32_t)k->parity,
                                  k->ring + (uint32_t)k->front_stage * at.bytes);
             if (++k->front_stage == p.stages) {
                 k->front_stage = 0;
                 k->parity ^= 1;
             }
+            if constexpr (STREAMS) {
+                few_place place = few_place_of(planes, k->unit, k->slice * p.slice_blocks, front);
+                k->codes = ring_wait(place.full, place.parity, place.plane);
+                k->front_empty = place.empty;
+            }
         }
     }
-    k->front_block++;
     uint32_t u = (uint32_t)(k->unit * BLOCKS + b), lane = (uint32_t)k->lane * 16;
     const uint4 *sm =
         (const uint4 *)__cvta_shared_to_generic(k->front + at.sm_at + u * SM_BYTES + lane);
+    if constexpr (STREAMS)
+        return {sm[0], sm[32], {}};
     const uint4 *codes =
         (const uint4 *)__cvta_shared_to_generic(k->front + at.codes_at + u * CODE_BYTES + lane);
     return {sm[0], sm[32], codes[0]};
 }
 
+/* The codes of the next block, `b` of its stage. Streams leave too few registers to load them
+ * together with the signs and mantissas, a block earlier. */
+template <bool STREAMS>
+static __device__ __forceinline__ uint4 few_codes(const few_walk &k, const few_words &words, int b)
+{
+    if constexpr (!STREAMS)
+        return words.codes;
+    return *((const uint4 *)__cvta_shared_to_generic(k.codes + (uint32_t)(b * CODE_BYTES)) +
+             k.lane);
+}
+
 /* Multiply the present block, `b` of its stage, by `now`; meanwhile decode `words` to `next`, and
  * load the front's. */
-template <int NT>
-static __device__ __forceinline__ void few_step(const few_args &p, const few_stage &at, few_walk *k,
-                                                int b, few_words *words, uint32_t *next,
-                                                float (&sum)[NT][4], const uint32_t *now)
+template <int NT, bool STREAMS>
+static __device__ __forceinline__ void
+few_step(const few_args &p, const few_stage<STREAMS> &at, const few_planes &planes, few_walk *k,
+         int b, few_words *words, uint32_t *next, float (&sum)[NT][4], const uint32_t *now)
 {
-    few_words front = few_load(p, at, k, b);
-    uint32_t x[NT][8], read = 0;
+    uint4 codes = few_codes<STREAMS>(*k, *words, b ^ 1); /* before few_load moves on */
+    few_words front = few_load<STREAMS>(p, at, planes, k, k->block + BLOCKS, b);
+    uint32_t x[NT][8], read = 0, x_lane = k->x_lane + (uint32_t)k->stage * at.bytes;
 #pragma unroll
     for (int n = 0; n < NT; n++) {
-        uint32_t tokens = k->present + k->x_lane + (uint32_t)((b * NT + n) * 8 * X_ROW_BYTES);
+        uint32_t tokens = x_lane + (uint32_t)((b * NT + n) * 8 * X_ROW_BYTES);
         load_matrix_x4(x[n], tokens);
         load_matrix_x4(x[n] + 4, tokens ^ 64);
         read |= x[n][0] | x[n][4];
@@ -179,35 +211,37 @@ static __device__ __forceinline__ void few_step(const few_args &p, const few_sta
         for (int n = 0; n < NT; n++)
             mma_m16n8k16(sum[n], now + 4 * j, x[n][2 * j], x[n][2 * j + 1]);
     }
-    fragment_decode(next, words->sm0, words->sm1, words->codes, k->base);
+    fragment_decode(next, words->sm0, words->sm1, codes, k->base);
     *words = front;
     k->block++;
-    escapes_put(next, &k->escapes, k->block, k->lane);
+    escapes_put(p.w, next, &k->escapes, few_tile(p, k->unit), k->block, k->lane);
     if (b == BLOCKS - 1 || k->block == k->end) {
-        ring_release(k->empty + 8u * (uint32_t)k->stage, read, k->lane);
+        ring_release(k->full + 8u * (uint32_t)(p.stages + k->stage), read, k->lane);
+        if (STREAMS && k->lane == 0)
+            barrier_arrive(k->present_empty);
         if (++k->stage == p.stages)
             k->stage = 0;
     }
 }
 
 /* A unit's chain: its sums over its slice. */
-template <int NT>
-static __device__ __forceinline__ void few_chain(const few_args &p, float (&sum)[NT][4],
-                                                 uint32_t ring, uint32_t full, uint32_t empty)
+template <int NT, bool STREAMS>
+static __device__ __forceinline__ void few_chain(const few_args &p, const few_planes &planes,
+                                                 float (&sum)[NT][4], uint32_t ring, uint32_t full)
 {
     static_assert(BLOCKS == 2, "two fragments take turns");
-    const few_stage at(p, NT * 8);
-    few_walk k = few_start<NT>(p, ring, full, empty);
+    const few_stage<STREAMS> at(p, NT * 8);
+    few_walk k = few_start<NT>(p, ring, full);
     uint32_t even[GLYD_FRAGMENT_REGISTERS], odd[GLYD_FRAGMENT_REGISTERS];
-    few_words words = few_load(p, at, &k, 0);
-    fragment_decode(even, words.sm0, words.sm1, words.codes, k.base);
-    escapes_put(even, &k.escapes, k.block, k.lane);
-    words = few_load(p, at, &k, 1);
+    few_words words = few_load<STREAMS>(p, at, planes, &k, k.block, 0);
+    fragment_decode(even, words.sm0, words.sm1, few_codes<STREAMS>(k, words, 0), k.base);
+    escapes_put(p.w, even, &k.escapes, few_tile(p, k.unit), k.block, k.lane);
+    words = few_load<STREAMS>(p, at, planes, &k, k.block + 1, 1);
     for (;;) {
-        few_step<NT>(p, at, &k, 0, &words, odd, sum, even);
+        few_step<NT, STREAMS>(p, at, planes, &k, 0, &words, odd, sum, even);
         if (k.block == k.end)
             break;
-        few_step<NT>(p, at, &k, 1, &words, even, sum, odd);
+        few_step<NT, STREAMS>(p, at, planes, &k, 1, &words, even, sum, odd);
         if (k.block == k.end)
             break;
     }
@@ -216,7 +250,7 @@ static __device__ __forceinline__ void few_chain(const few_args &p, float (&sum)
     int mine = (k.end - k.slice * p.slice_blocks + BLOCKS - 1) / BLOCKS;
     for (; mine < parts; mine++) {
         uint32_t read = ring_wait(full + 8u * (uint32_t)k.stage, (uint32_t)k.parity, ring);
-        ring_release(empty + 8u * (uint32_t)k.stage, read, k.lane);
+        ring_release(full + 8u * (uint32_t)(p.stages + k.stage), read, k.lane);
         if (++k.stage == p.stages) {
             k.stage = 0;
             k.parity ^= 1;
@@ -265,46 +299,90 @@ static __device__ __forceinline__ void few_store(const few_args &p, const float 
     }
 }
 
-template <int NT>
-static __global__ void __launch_bounds__((few_units_max(NT * 8) + 1) * 32, 1)
+/* Shared memory in the order of its parts. */
+struct few_layout {
+    uint32_t words, ring, planes, lookup, sums, full, empty;
+    template <bool STREAMS>
+    __device__ few_layout(const few_args &p, const few_stage<STREAMS> &at, uint32_t start, int nt)
+    {
+        uint32_t units = (uint32_t)(p.tiles * p.slices), decoders = units << p.decoders_log2;
+        words = start; /* aligned to its size */
+        ring = words + (STREAMS ? decoders * GLYD_GPU_FEW_WORDS_BYTES : 0);
+        planes = ring + (uint32_t)p.stages * at.bytes;
+        lookup = planes + (STREAMS ? (decoders << p.planes_log2) * CODE_BYTES : 0);
+        sums = lookup + (STREAMS ? GLYD_GPU_FEW_LOOKUP_BYTES : 0);
+        full = sums + (p.slices > 1 ? units * (uint32_t)nt * 4 * 32 * 4 : 0);
+        empty = full + 8u * (uint32_t)p.stages;
+    }
+};
+
+/* One thread makes the barriers: those of the ring, then those of the decoders' planes. */
+static __device__ void few_barriers(const few_args &p, const few_layout &l, const few_planes &f,
+                                    bool streams)
+{
+    int units = p.tiles * p.slices;
+    for (int i = 0; i < p.stages; i++) {
+        barrier_init(l.full + 8u * (uint32_t)i, 1);
+        barrier_init(l.empty + 8u * (uint32_t)i, (uint32_t)units);
+    }
+    int pairs = streams ? units << f.decoders_log2 << f.blocks_log2 >> 1 : 0;
+    for (int i = 0; i < pairs; i++) {
+        barrier_init(f.full + 8u * (uint32_t)i, 1);
+        barrier_init(f.empty + 8u * (uint32_t)i, 1);
+    }
+    barrier_init_fence();
+}
+
+template <int NT, bool STREAMS>
+static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
 {
-    extern __shared__ __align__(1024) uint8_t shared[];
-    const few_stage at(p, NT * 8);
-    int units = p.tiles * p.slices;
-    uint32_t ring = shared_address(shared), sums = ring + (uint32_t)p.stages * at.bytes;
-    uint32_t full = sums + (p.slices > 1 ? (uint32_t)(units * NT * 4 * 32 * 4) : 0);
-    uint32_t empty = full + 8u * (uint32_t)p.stages;
-    if (threadIdx.x == 0) {
-        for (int i = 0; i < p.stages; i++) {
-            barrier_init(full + 8u * (uint32_t)i, 1);
-            barrier_init(empty + 8u * (uint32_t)i, (uint32_t)units);
-        }
-        barrier_init_fence();
-    }
+    extern __shared__ __align__(4096) uint8_t shared[];
+    const few_stage<STREAMS> at(p, NT * 8);
+    const few_layout l(p, at, shared_address(shared), NT);
+    int units = p.tiles * p.slices, warp = (int)threadIdx.x / 32;
+    few_planes f = {l.planes, l.words,         l.empty + 8u * (uint32_t)p.stages,
+                    0,        p.decoders_log2, p.planes_log2};
+    f.empty = f.full + ((uint32_t)units << p.decoders_log2 << p.planes_log2) / 2 * 8;
+    if (threadIdx.x == 0)
+        few_barriers(p, l, f, STREAMS);
     __syncthreads(); /* the barriers are there */
-    if ((int)threadIdx.x / 32 == units) {
+    if (warp == units) {
         if (threadIdx.x % 32 == 0)
-            few_feed(p, maps, NT * 8, ring, full, empty);
+            few_feed<STREAMS>(p, maps, NT * 8, l.ring, l.full, l.empty);
         return;
     }
+    if constexpr (STREAMS) {
+        uint32_t *lookup = (uint32_t *)(shared + (l.lookup - l.words));
+        int threads = (int)blockDim.x - 32;
+        lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table,
+                     (int)threadIdx.x - (warp > units ? 32 : 0), threads);
+        group_sync(2, threads); /* the lookup is there */
+        if (warp > units) {
+            int decoder = warp - units - 1, unit = decoder >> p.decoders_log2;
+            int tile = few_tile(p, unit);
+            int first = unit / p.tiles * p.slice_blocks;
+            few_decode(p.w, f, tile, unit, decoder & ((1 << p.decoders_log2) - 1), first,
+                       min(first + p.slice_blocks, p.w.blocks), lookup);
+            return;
+        }
+    }
     float sum[NT][4] = {};
-    few_chain<NT>(p, sum, ring, full, empty);
-    if (few_add_slices<NT>(p, sum, (float *)__cvta_shared_to_generic(sums)))
+    few_chain<NT, STREAMS>(p, f, sum, l.ring, l.full);
+    if (few_add_slices<NT>(p, sum, (float *)(shared + (l.sums - l.words))))
         few_store<NT>(p, sum);
 }
 
-template <int NT>
+template <int NT, bool STREAMS>
 static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
                               const linear_maps &maps, cudaStream_t stream, glyd_error *err)
 {
-    GLYD_TRY(cuda_status(cudaFuncSetAttribute(linear_few_kernel<NT>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
+    auto kernel = linear_few_kernel<NT, STREAMS>;
+    GLYD_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               config->shared_bytes),
                          "linear", err));
     dim3 grid((unsigned)config->grid_rows, (unsigned)config->grid_tokens);
-    linear_few_kernel<NT>
-        <<<grid, (unsigned)config->threads, (size_t)config->shared_bytes, stream>>>(maps, p);
+    kernel<<<grid, (unsigned)config->threads, (size_t)config->shared_bytes, stream>>>(maps, p);
     return cuda_status(cudaGetLastError(), "linear", err);
 }
 
@@ -325,11 +403,18 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
     p.slice_blocks = (int)glyd_gpu_slice_blocks(args->weight->cols, args->plan.slices);
     p.tiles = config->tiles;
     p.stages = config->stages;
-    if (config->token_tile == 8)
-        return few_launch<1>(p, config, maps, stream, err);
-    if (config->token_tile == 16)
-        return few_launch<2>(p, config, maps, stream, err);
-    if (config->token_tile == 32)
-        return few_launch<4>(p, config, maps, stream, err);
-    return few_launch<8>(p, config, maps, stream, err);
+    p.decoders_log2 = config->decoders_log2;
+    p.planes_log2 = config->planes_log2;
+    if (config->streams)
+        return few_launch<2, true>(p, config, maps, stream, err);
+    switch (config->token_tile) {
+    case 8:
+        return few_launch<1, false>(p, config, maps, stream, err);
+    case 16:
+        return few_launch<2, false>(p, config, maps, stream, err);
+    case 32:
+        return few_launch<4, false>(p, config, maps, stream, err);
+    default:
+        return few_launch<8, false>(p, config, maps, stream, err);
+    }
 }

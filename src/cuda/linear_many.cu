@@ -34,9 +34,14 @@ typedef struct many_args {
     int tokens, token_tiles, slices, slice_blocks, stages;
 } many_args;
 
-/* A stage: two blocks where registers allow, whose decoding then interleaves. */
+/* Blocks of a stage: two where registers allow, whose decoding then interleaves. */
+static constexpr int many_blocks_of(int token_tile)
+{
+    return token_tile == 256 ? 1 : 2;
+}
+
 template <int N, int WGS> struct many_stage {
-    static constexpr int blocks = N == 256 ? 1 : 2;
+    static constexpr int blocks = many_blocks_of(N);
     static constexpr uint32_t x_bytes = N * X_ROW_BYTES;
     static constexpr uint32_t sm_at = blocks * x_bytes;
     static constexpr uint32_t codes_at = sm_at + blocks * 4 * WGS * SM_BYTES;
@@ -78,15 +83,15 @@ static __device__ void many_feed(const many_args &p, const linear_maps &maps, ui
 /* What a warp keeps while it walks its slice. */
 typedef struct many_walk {
     uint32_t ring, full, empty;
-    int warp, lane, block, end, stage, parity;
+    int warp, lane, tile, block, end, stage, parity;
     tile_bases base;
     escape_window escapes;
 } many_walk;
 
 /* Decode the walk's next stage into `a` and start its products. */
 template <int N, int WGS>
-static __device__ __forceinline__ void many_step(float *sum, uint32_t (*a)[GLYD_FRAGMENT_REGISTERS],
-                                                 many_walk *k)
+static __device__ __forceinline__ void
+many_step(const packed_arrays &w, float *sum, uint32_t (*a)[GLYD_FRAGMENT_REGISTERS], many_walk *k)
 {
     typedef many_stage<N, WGS> at;
     uint32_t x = ring_wait(k->full + 8u * (uint32_t)k->stage, (uint32_t)k->parity,
@@ -101,7 +106,7 @@ static __device__ __forceinline__ void many_step(float *sum, uint32_t (*a)[GLYD_
         fragment_decode(a[b], sm[64 * b], sm[64 * b + 32], codes[32 * b], k->base);
 #pragma unroll
     for (int b = 0; b < at::blocks; b++)
-        escapes_put(a[b], &k->escapes, k->block + b, k->lane);
+        escapes_put(w, a[b], &k->escapes, k->tile, k->block + b, k->lane);
     wgmma_fence();
 #pragma unroll
     for (int b = 0; b < at::blocks; b++) {
@@ -140,12 +145,12 @@ static __device__ __forceinline__ void many_chain(const many_args &p, float *sum
     k.full = full;
     k.empty = empty;
     k.stage = k.parity = 0;
-    int tile = min((int)blockIdx.x / p.token_tiles * 4 * WGS + k.warp, p.w.tiles - 1);
+    k.tile = min((int)blockIdx.x / p.token_tiles * 4 * WGS + k.warp, p.w.tiles - 1);
     int first = (int)blockIdx.z * p.slice_blocks;
     k.block = first;
     k.end = first + many_blocks(p);
-    k.base = bases_of(p.w, tile, k.lane);
-    k.escapes = escapes_from(p.w, tile, first, k.lane);
+    k.base = bases_of(p.w, k.tile, k.lane);
+    k.escapes = escapes_from(p.w, k.tile, first, k.lane);
 #pragma unroll
     for (int i = 0; i < N / 2; i++)
         sum[i] = 0;
@@ -155,7 +160,7 @@ static __device__ __forceinline__ void many_chain(const many_args &p, float *sum
         for (int odd = 0; odd < 2; odd++) {
             if (k.block >= k.end)
                 break;
-            many_step<N, WGS>(sum, a[odd], &k);
+            many_step<N, WGS>(p.w, sum, a[odd], &k);
             wgmma_wait<1>(); /* the registers a[!odd] and the stage before are free */
             many_next(&k, p.stages, k.block > first);
             k.block += at::blocks;
@@ -299,7 +304,8 @@ extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
                                           cudaStream_t stream, glyd_error *err)
 {
     linear_maps maps;
-    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile, 1, 4 * config->tiles, &maps, err));
+    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile, many_blocks_of(config->token_tile),
+                                4 * config->tiles, &maps, err));
     many_args p = {};
     p.w = arrays_of(args->weight, codes);
     p.bias = (const __nv_bfloat16 *)args->bias;

@@ -52,7 +52,7 @@ static __global__ void __launch_bounds__(WARPS * 32) linear_plain_kernel(const p
         const uint4 *codes = (const uint4 *)p.w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane;
         uint32_t a[GLYD_FRAGMENT_REGISTERS];
         fragment_decode(a, sm[0], sm[32], codes[0], base);
-        escapes_put(a, &escapes, block, lane);
+        escapes_put(p.w, a, &escapes, tile, block, lane);
 #pragma unroll
         for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
             int col = block * GLYD_BLOCK_COLS + j * GLYD_GROUP_COLS + lane % 4 * 2;

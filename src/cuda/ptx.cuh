@@ -55,6 +55,22 @@ static __device__ __forceinline__ uint4 load_once(const uint4 *p)
     return v;
 }
 
+/* Start to copy 16 bytes to shared memory, zeros where they are not `there`: a group of its own. */
+static __device__ __forceinline__ void copy_async_16(uint32_t to, const void *from, bool there)
+{
+    asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;\n"
+                 "cp.async.commit_group;"
+                 :
+                 : "r"(to), "l"(from), "r"(there ? 16 : 0)
+                 : "memory");
+}
+
+/* Wait for all groups of this thread's copies but the last PENDING. */
+template <int PENDING> static __device__ __forceinline__ void copy_async_wait(void)
+{
+    asm volatile("cp.async.wait_group %0;" : : "n"(PENDING) : "memory");
+}
+
 /* --- barriers in shared memory (sm_90) --- */
 
 static __device__ __forceinline__ void barrier_init(uint32_t barrier, uint32_t arrivals)

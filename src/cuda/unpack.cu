@@ -15,7 +15,7 @@
 
 static constexpr int WARPS = 8;
 static constexpr int ROW_PITCH = GLYD_BLOCK_COLS * 2 + 16; /* rows g start 4 banks apart */
-static constexpr int SCRATCH_WORDS = 64;
+static constexpr int SCRATCH_WORDS = 32;
 
 typedef struct unpack_args {
     packed_arrays w;
@@ -88,7 +88,7 @@ static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_
     uint8_t *rows = shared + (STREAMS ? (GLYD_LOOKUP_ENTRIES + SCRATCH_WORDS) * 4 : 0) +
                     threadIdx.x / 32 * GLYD_TILE_ROWS * ROW_PITCH;
     if constexpr (STREAMS) {
-        lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table);
+        lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table, (int)threadIdx.x, WARPS * 32);
         __syncthreads(); /* the lookup is there */
     }
     int lane = (int)threadIdx.x % 32;
@@ -118,7 +118,7 @@ static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_
             codes = load_once((const uint4 *)p.w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane);
         uint32_t a[GLYD_FRAGMENT_REGISTERS];
         fragment_decode(a, sm0, sm1, codes, base);
-        escapes_put(a, &escapes, block, lane);
+        escapes_put(p.w, a, &escapes, r.tile, block, lane);
 #pragma unroll
         for (int i = 0; i < GLYD_FRAGMENT_REGISTERS; i++) {
             int row = lane / 4 + (i & 1) * 8;
@@ -135,7 +135,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
     expand_kernel(const packed_arrays w, uint4 *codes)
 {
     __shared__ uint32_t lookup[GLYD_LOOKUP_ENTRIES + SCRATCH_WORDS];
-    lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, w.table);
+    lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, w.table, (int)threadIdx.x, WARPS * 32);
     __syncthreads(); /* the lookup is there */
     int lane = (int)threadIdx.x % 32, runs = (w.blocks + w.run_blocks - 1) / w.run_blocks;
     int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;

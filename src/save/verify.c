@@ -219,6 +219,8 @@ static glyd_status verify_all(verifying *v, glyd_pool *pool, glyd_save_report *r
     GLYD_TRY(plan_tasks(v, err));
     GLYD_TRY(count_unlisted(v->folder, report, err));
     glyd_pool_run(pool, (int64_t)v->n_tasks, verify_task, v);
+    if (v->fault == SIZE_MAX)
+        note_progress(v, 0, 0); /* the other threads may have ended last */
     if (v->fault != SIZE_MAX)
         GLYD_FAIL(err, v->error.status, "%s", v->error.text);
     if (atomic_load(&v->stop))

@@ -115,15 +115,18 @@ void glyd_bpe_deinit(glyd_bpe *bpe)
 }
 
 /* The slot that holds a text, or the empty one where it belongs; n_slots after too many probes. */
-static size_t find_slot(const glyd_bpe *bpe, const uint8_t *text, size_t bytes)
+static size_t find_slot(const glyd_bpe *bpe, const uint8_t *text, size_t bytes, uint32_t *hash)
 {
-    size_t slot = hash_text(text, bytes) & (bpe->n_slots - 1);
+    uint64_t wide = hash_text(text, bytes);
+    size_t slot = wide & (bpe->n_slots - 1);
+    *hash = (uint32_t)(wide >> 32);
     for (int i = 0; i < PROBES_MAX; i++) {
-        int32_t id = bpe->slots[slot];
-        if (id < 0)
+        const glyd_slot *s = &bpe->slots[slot];
+        if (s->id < 0)
             return slot;
-        const glyd_token *token = &bpe->tokens[id];
-        if (token->bytes == bytes && memcmp(bpe->text.data + token->at, text, bytes) == 0)
+        const glyd_token *token = &bpe->tokens[s->id];
+        if (s->hash == *hash && token->bytes == bytes &&
+            memcmp(bpe->text.data + token->at, text, bytes) == 0)
             return slot;
         slot = (slot + 1) & (bpe->n_slots - 1);
     }
@@ -132,8 +135,9 @@ static size_t find_slot(const glyd_bpe *bpe, const uint8_t *text, size_t bytes)
 
 int32_t glyd_bpe_find(const glyd_bpe *bpe, const uint8_t *text, size_t bytes)
 {
-    size_t slot = bytes ? find_slot(bpe, text, bytes) : bpe->n_slots;
-    return slot < bpe->n_slots ? bpe->slots[slot] : -1;
+    uint32_t hash;
+    size_t slot = bytes ? find_slot(bpe, text, bytes, &hash) : bpe->n_slots;
+    return slot < bpe->n_slots ? bpe->slots[slot].id : -1;
 }
 
 static glyd_status grow_ids(glyd_bpe *bpe, int32_t id)
@@ -162,10 +166,11 @@ glyd_status glyd_bpe_add(glyd_bpe *bpe, const char *text, size_t bytes, int64_t 
         GLYD_FAIL(err, GLYD_E_FORMAT, "the token with id %lld is empty", (long long)id);
     if (bpe->n_tokens + 1 >= bpe->n_slots || bpe->text.bytes + bytes > UINT32_MAX)
         GLYD_FAIL(err, GLYD_E_LIMIT, "too many tokens");
-    size_t slot = find_slot(bpe, (const uint8_t *)text, bytes);
+    uint32_t hash;
+    size_t slot = find_slot(bpe, (const uint8_t *)text, bytes, &hash);
     if (slot == bpe->n_slots)
         GLYD_FAIL(err, GLYD_E_LIMIT, "the vocabulary does not hash");
-    if (bpe->slots[slot] >= 0)
+    if (bpe->slots[slot].id >= 0)
         GLYD_FAIL(err, GLYD_E_FORMAT, "token \"%s\" is there twice", text);
     if (grow_ids(bpe, (int32_t)id) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
@@ -176,9 +181,26 @@ glyd_status glyd_bpe_add(glyd_bpe *bpe, const char *text, size_t bytes, int64_t 
     size_t at = bpe->text.bytes;
     if (glyd_buf_append(&bpe->text, text, bytes) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
-    *token = (glyd_token){(uint32_t)at, (uint32_t)bytes, true, false, false};
-    bpe->slots[slot] = (int32_t)id;
+    *token = (glyd_token){.at = (uint32_t)at,
+                          .bytes = (uint32_t)bytes,
+                          .shown_at = (uint32_t)at,
+                          .shown_bytes = (uint32_t)bytes,
+                          .is_used = true};
+    bpe->slots[slot] = (glyd_slot){(int32_t)id, hash};
     bpe->n_tokens++;
+    return GLYD_OK;
+}
+
+glyd_status glyd_bpe_show(glyd_bpe *bpe, int32_t id, glyd_span text)
+{
+    glyd_token *token = &bpe->tokens[id];
+    if (text.bytes > UINT32_MAX - bpe->text.bytes)
+        return GLYD_E_LIMIT;
+    token->shown_at = (uint32_t)bpe->text.bytes;
+    token->shown_bytes = (uint32_t)text.bytes;
+    GLYD_TRY(glyd_buf_append(&bpe->text, text.data, text.bytes));
+    int32_t same = glyd_bpe_find(bpe, text.data, text.bytes);
+    token->is_skipped = same >= 0 && bpe->tokens[same].is_special;
     return GLYD_OK;
 }
 

@@ -16,11 +16,19 @@ enum {
 };
 
 typedef struct glyd_token {
-    uint32_t at, bytes; /* in `text` */
-    bool is_used;       /* the id has a token */
-    bool is_model;      /* of the model's vocabulary, not only an added token */
+    uint32_t at, bytes;             /* in `text` */
+    uint32_t shown_at, shown_bytes; /* what decoding starts from: the same, except as below */
+    bool is_used;                   /* the id has a token */
+    bool is_model;                  /* of the model's vocabulary, not only an added token */
     bool is_special;
+    bool is_skipped; /* decoding without special tokens skips it */
 } glyd_token;
+
+/* An entry of the table from text to id; the hash spares most looks at other tokens' texts. */
+typedef struct glyd_slot {
+    int32_t id; /* -1: empty */
+    uint32_t hash;
+} glyd_slot;
 
 /* A pair of ids that merges: an entry of an open-addressing table, empty where rank is
  * UINT32_MAX. */
@@ -35,8 +43,8 @@ typedef struct glyd_bpe {
     glyd_token *tokens;
     int32_t n_ids; /* one more than the largest id */
     int32_t n_ids_capacity;
-    int32_t *slots; /* text to id by open addressing; -1: empty */
-    size_t n_slots; /* a power of two */
+    glyd_slot *slots; /* text to id, by open addressing */
+    size_t n_slots;   /* a power of two */
     size_t n_tokens;
     glyd_merge *merges;
     size_t n_merge_slots;       /* a power of two; 0: no merges */
@@ -54,6 +62,10 @@ void glyd_bpe_deinit(glyd_bpe *bpe);
  * E_LIMIT (hash collisions by design), E_NOMEM. */
 GLYD_MUST_CHECK glyd_status glyd_bpe_add(glyd_bpe *bpe, const char *text, size_t bytes, int64_t id,
                                          glyd_error *err);
+
+/* Let decoding start from another text: an added token that is matched after normalising shows its
+ * normalised form, and is then skipped only if that form is a special token too. */
+GLYD_MUST_CHECK glyd_status glyd_bpe_show(glyd_bpe *bpe, int32_t id, glyd_span text);
 
 /* The id of a token; -1 where there is none. */
 int32_t glyd_bpe_find(const glyd_bpe *bpe, const uint8_t *text, size_t bytes);

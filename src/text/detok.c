@@ -17,6 +17,7 @@ typedef struct step_state {
     glyd_buf held; /* bytes that wait for more */
     glyd_buf made; /* the step's last output */
     glyd_scan *scan;
+    bool has_begun;   /* META: the first token has passed */
     int64_t stripped; /* STRIP of one text: characters taken from its start; -1: done with it */
 } step_state;
 
@@ -155,6 +156,27 @@ static void strip(const glyd_decoder *decoder, step_state *step, glyd_span *text
         step->stripped = -1;
 }
 
+/* The mark of a space to a space, or to nothing in the first token. */
+static glyd_status unmark(const glyd_decoder *decoder, step_state *step, glyd_span *text)
+{
+    char mark[4];
+    size_t n_mark = (size_t)glyd_utf8_encode(decoder->point, mark);
+    bool drops = !step->has_begun && !decoder->keeps_first;
+    step->has_begun = true;
+    step->made.bytes = 0;
+    for (size_t at = 0; at < text->bytes;) {
+        const uint8_t *s = text->data + at;
+        bool is_mark = text->bytes - at >= n_mark && memcmp(s, mark, n_mark) == 0;
+        if (!is_mark)
+            GLYD_TRY(glyd_buf_append(&step->made, s, 1));
+        else if (!drops)
+            GLYD_TRY(glyd_buf_append(&step->made, " ", 1));
+        at += is_mark ? n_mark : 1;
+    }
+    *text = (glyd_span){step->made.data, step->made.bytes};
+    return GLYD_OK;
+}
+
 /* Run a text through the steps from `i` on. */
 static glyd_status feed(glyd_detok *d, size_t i, glyd_span text, glyd_buf *out, glyd_error *err)
 {
@@ -197,6 +219,9 @@ static glyd_status feed(glyd_detok *d, size_t i, glyd_span text, glyd_buf *out, 
         case GLYD_DECODE_STRIP:
             strip(decoder, step, &text);
             break;
+        case GLYD_DECODE_META:
+            status = unmark(decoder, step, &text);
+            break;
         }
         if (status != GLYD_OK)
             GLYD_FAIL(err, status, "out of memory");
@@ -209,10 +234,12 @@ static glyd_status feed(glyd_detok *d, size_t i, glyd_span text, glyd_buf *out, 
 glyd_status glyd_detok_push(glyd_detok *detok, int32_t id, glyd_buf *text, glyd_error *err)
 {
     const glyd_tokenizer *tokenizer = detok->tokenizer;
-    glyd_span piece = glyd_tokenizer_token(tokenizer, id);
-    if (!piece.data ||
-        ((detok->flags & GLYD_DECODE_SKIP_SPECIAL) && glyd_tokenizer_is_special(tokenizer, id)))
+    if (id < 0 || id >= tokenizer->bpe.n_ids)
         return GLYD_OK;
+    const glyd_token *token = &tokenizer->bpe.tokens[id];
+    if (!token->is_used || (token->is_skipped && (detok->flags & GLYD_DECODE_SKIP_SPECIAL)))
+        return GLYD_OK;
+    glyd_span piece = {tokenizer->bpe.text.data + token->shown_at, token->shown_bytes};
     if (tokenizer->join_with_spaces && detok->has_begun && glyd_buf_append(text, " ", 1) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
     detok->has_begun = true;
@@ -241,6 +268,7 @@ glyd_status glyd_detok_finish(glyd_detok *detok, glyd_buf *text, glyd_error *err
     for (size_t i = 0; i < GLYD_STEPS_MAX; i++) {
         detok->steps[i].held.bytes = 0;
         detok->steps[i].stripped = 0;
+        detok->steps[i].has_begun = false;
     }
     detok->has_begun = false;
     return status;

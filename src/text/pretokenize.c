@@ -97,17 +97,37 @@ static glyd_status split(const glyd_pretokenizer *step, glyd_scan **scan, const 
     return GLYD_OK;
 }
 
-/* A space before each piece that does not begin with one. */
-static glyd_status put_spaces(const uint8_t *text, const glyd_piece *pieces, size_t n,
-                              glyd_buf *out_text, glyd_buf *out)
+/* A piece with its spaces written as `mark`, and one before it where the step says so. */
+static glyd_status put_marked(const glyd_pretokenizer *step, bool is_start, const uint8_t *piece,
+                              size_t bytes, glyd_buf *out)
+{
+    size_t n_mark = strlen(step->mark);
+    bool has_mark = piece[0] == ' ' || (bytes >= n_mark && memcmp(piece, step->mark, n_mark) == 0);
+    bool may_prepend =
+        step->prepend == GLYD_PREPEND_ALWAYS || (step->prepend == GLYD_PREPEND_FIRST && is_start);
+    if (may_prepend && !has_mark)
+        GLYD_TRY(glyd_buf_append(out, step->mark, n_mark));
+    for (size_t at = 0; at < bytes;) {
+        const uint8_t *space = memchr(piece + at, ' ', bytes - at);
+        size_t end = space ? (size_t)(space - piece) : bytes;
+        GLYD_TRY(glyd_buf_append(out, piece + at, end - at));
+        if (space)
+            GLYD_TRY(glyd_buf_append(out, step->mark, n_mark));
+        at = end + (space != NULL);
+    }
+    return GLYD_OK;
+}
+
+/* SPACE, or META: each piece written anew. */
+static glyd_status put_spaces(const glyd_pretokenizer *step, bool is_start, const uint8_t *text,
+                              const glyd_piece *pieces, size_t n, glyd_buf *out_text, glyd_buf *out)
 {
     for (size_t i = 0; i < n; i++) {
-        const uint8_t *piece = text + pieces[i].first;
-        size_t bytes = pieces[i].end - pieces[i].first;
         glyd_piece moved = {(uint32_t)out_text->bytes, 0};
-        if (piece[0] != ' ')
-            GLYD_TRY(glyd_buf_append(out_text, " ", 1));
-        GLYD_TRY(glyd_buf_append(out_text, piece, bytes));
+        GLYD_TRY(put_marked(step, is_start && i == 0, text + pieces[i].first,
+                            pieces[i].end - pieces[i].first, out_text));
+        if (out_text->bytes > 2 * GLYD_TEXT_BYTES_MAX)
+            return GLYD_E_LIMIT;
         moved.end = (uint32_t)out_text->bytes;
         GLYD_TRY(glyd_buf_append(out, &moved, sizeof moved));
     }
@@ -150,12 +170,12 @@ static glyd_status run_step(const glyd_tokenizer *tokenizer, glyd_encode_work *w
         return split(step, &work->piece_scans[i_step], *text, pieces, n, out, err);
     glyd_buf *out_text = &work->text[*text == work->text[0].data];
     out_text->bytes = 0;
-    glyd_status status = step->kind == GLYD_PIECE_SPACE
-                             ? put_spaces(*text, pieces, n, out_text, out)
-                             : put_bytes(tokenizer, *text, pieces, n, out_text, out);
-    if (status != GLYD_OK)
+    glyd_status status = step->kind == GLYD_PIECE_BYTES
+                             ? put_bytes(tokenizer, *text, pieces, n, out_text, out)
+                             : put_spaces(step, work->is_start, *text, pieces, n, out_text, out);
+    if (status == GLYD_E_NOMEM)
         GLYD_FAIL(err, status, "out of memory");
-    if (out_text->bytes > 2 * GLYD_TEXT_BYTES_MAX)
+    if (status != GLYD_OK || out_text->bytes > 2 * GLYD_TEXT_BYTES_MAX)
         GLYD_FAIL(err, GLYD_E_LIMIT, "the pre-tokenizers made the text longer than %zu bytes",
                   2 * GLYD_TEXT_BYTES_MAX);
     *text = out_text->data;

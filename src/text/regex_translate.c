@@ -480,16 +480,18 @@ static glyd_status counted_repeat(translator *t, long low, long high)
 
 static glyd_status quantifier(translator *t)
 {
+    long low = 0, high = 0;
+    bool is_repeat = true;
+    size_t start = t->at;
+    if (t->pattern[start] == '{')
+        GLYD_TRY(read_repeat(t, &is_repeat, &low, &high));
+    if (!is_repeat) {
+        t->at++;
+        return put_literal(t, '{');
+    }
     if (t->atom == NO_ATOM)
         return refuse(t, "a repeat of nothing or of a repeat");
-    if (t->pattern[t->at] == '{') {
-        long low = 0, high = 0;
-        bool is_repeat;
-        GLYD_TRY(read_repeat(t, &is_repeat, &low, &high));
-        if (!is_repeat) {
-            t->at++;
-            return put_literal(t, '{');
-        }
+    if (t->at > start) {
         GLYD_TRY(counted_repeat(t, low, high));
     } else {
         char text[3] = {t->pattern[t->at++], 0, 0};

@@ -63,4 +63,10 @@ GLYD_MUST_CHECK glyd_status glyd_template_render(const glyd_template *tmpl,
 GLYD_MUST_CHECK glyd_status glyd_template_find(const char *folder, const char *name, glyd_buf *text,
                                                glyd_error *err);
 
+/* The special tokens of a model folder by name ("bos_token": "<s>"), for `special_tokens` above:
+ * from special_tokens_map.json and tokenizer_config.json, which wins. An object, empty where the
+ * folder has neither file; the caller owns it. Errors: E_FORMAT, E_LIMIT, E_IO, E_NOMEM. */
+GLYD_MUST_CHECK glyd_status glyd_special_tokens_read(const char *folder, json_t **tokens,
+                                                     glyd_error *err);
+
 #endif

@@ -2,9 +2,10 @@
  *
  * Ids equal those of the `tokenizers` package for every text, or the file is refused by name when
  * it is opened. Built: BPE (byte level or byte fallback), the normalisers NFC, NFD, NFKC, NFKD,
- * Replace and Prepend, the pre-tokenizers Split, Digits and ByteLevel, the decoders ByteLevel,
- * ByteFallback, Fuse, Replace and Strip, the post-processors ByteLevel and TemplateProcessing,
- * Sequences of all of these, and added tokens. A file's `truncation` and `padding` are not applied.
+ * Replace and Prepend, the pre-tokenizers Split, Digits, ByteLevel and Metaspace, the decoders
+ * ByteLevel, ByteFallback, Fuse, Replace, Strip and Metaspace, the post-processors ByteLevel and
+ * TemplateProcessing, Sequences of all of these, and added tokens. A file's `truncation` and
+ * `padding` are not applied.
  *
  * Text in    any bytes; each broken UTF-8 sequence counts as one U+FFFD, as with Python's
  *            errors="replace". At most GLYD_TEXT_BYTES_MAX.
@@ -17,6 +18,7 @@
 #define GLYD_TEXT_TEXT_H
 
 #include "glyd/base.h"
+#include "text/template.h"
 #include <stdbool.h>
 
 #define GLYD_TEXT_BYTES_MAX ((size_t)256 << 20) /* of a text, and of a tokenizer.json */

@@ -154,6 +154,7 @@ static glyd_status encode_raw(const glyd_tokenizer *tokenizer, glyd_encode_work 
     const glyd_cut *cuts = (const glyd_cut *)(void *)work->cuts_after.data;
     for (size_t i = 0; i < work->cuts_after.bytes / sizeof *cuts; i++) {
         glyd_span part = {normal.data + cuts[i].first, cuts[i].end - cuts[i].first};
+        work->is_start = work->is_start && i == 0;
         if (cuts[i].token >= 0)
             GLYD_TRY(append_ids(ids, &tokenizer->added[cuts[i].token].id, 1, err));
         else
@@ -180,6 +181,7 @@ static glyd_status encode(const glyd_tokenizer *tokenizer, glyd_encode_work *wor
         GLYD_TRY(append_ids(ids, tokenizer->before.data, tokenizer->before.n, err));
     for (size_t i = 0; i < work->cuts.bytes / sizeof *cuts; i++) {
         glyd_span part = {text.data + cuts[i].first, cuts[i].end - cuts[i].first};
+        work->is_start = i == 0;
         if (cuts[i].token >= 0)
             GLYD_TRY(append_ids(ids, &tokenizer->added[cuts[i].token].id, 1, err));
         else

@@ -76,11 +76,14 @@ typedef struct glyd_pretokenizer {
     enum {
         GLYD_PIECE_SPLIT, /* cut pieces at the matches of a pattern */
         GLYD_PIECE_SPACE, /* put a space before each piece that does not begin with one */
+        GLYD_PIECE_META,  /* spaces become `mark`, and one may be put before the piece */
         GLYD_PIECE_BYTES  /* write each byte as a character of the byte-level alphabet */
     } kind;
     glyd_regex *regex;
     glyd_behavior behavior;
     bool invert;
+    enum { GLYD_PREPEND_NEVER, GLYD_PREPEND_FIRST, GLYD_PREPEND_ALWAYS } prepend;
+    char mark[5]; /* META: one character, usually U+2581 */
 } glyd_pretokenizer;
 
 /* --- decoders --- */
@@ -89,13 +92,15 @@ typedef struct glyd_decoder {
         GLYD_DECODE_BYTES,         /* the byte-level alphabet back to bytes */
         GLYD_DECODE_BYTE_FALLBACK, /* <0xE2> to its byte */
         GLYD_DECODE_REPLACE,
-        GLYD_DECODE_STRIP
+        GLYD_DECODE_STRIP,
+        GLYD_DECODE_META /* `point` to a space; in the first token, to nothing */
     } kind;
     bool is_fused; /* the steps before made one text of all tokens */
     glyd_regex *regex;
     glyd_buf content;
-    uint32_t point;      /* STRIP: the character */
+    uint32_t point;      /* STRIP, META: the character */
     int64_t start, stop; /* STRIP: at most how many of them at either end */
+    bool keeps_first;    /* META: the first token is like the others */
 } glyd_decoder;
 
 struct glyd_tokenizer {
@@ -123,6 +128,7 @@ typedef struct glyd_piece {
 typedef struct glyd_encode_work {
     glyd_scan *normal_scans[GLYD_STEPS_MAX];
     glyd_scan *piece_scans[GLYD_STEPS_MAX];
+    bool is_start;             /* what is being encoded begins the whole text */
     glyd_buf clean;            /* the text made valid */
     glyd_buf cuts, cuts_after; /* before and after normalising */
     glyd_buf normal[2];        /* the outputs of normalisers, in turn */

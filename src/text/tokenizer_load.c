@@ -148,7 +148,7 @@ static glyd_status add_token(glyd_tokenizer *t, const json_t *entry, int32_t *id
         if (t->added[i].id == id)
             GLYD_FAIL(err, GLYD_E_FORMAT, "%s: \"%s\" is there twice", where, content);
     token.id = id;
-    t->bpe.tokens[id].is_special = token.special;
+    t->bpe.tokens[id].is_special = t->bpe.tokens[id].is_skipped = token.special;
     t->added[t->n_added++] = token;
     return GLYD_OK;
 }
@@ -159,14 +159,22 @@ static glyd_status index_tokens(glyd_tokenizer *t, glyd_encode_work *work, bool 
 {
     for (size_t i = 0; i < t->n_added; i++) {
         const glyd_added_token *token = &t->added[i];
-        glyd_span text = glyd_tokenizer_token(t, token->id);
+        const glyd_span written = glyd_tokenizer_token(t, token->id);
+        glyd_span text = written;
         if (token->special != special)
             continue;
+        glyd_trie *trie = token->normalized ? &t->trie_normalized : &t->trie;
         if (token->normalized)
             GLYD_TRY(glyd_normalize(t->normalizers, t->n_normalizers, work, text, &text, err));
-        if (glyd_trie_add(token->normalized ? &t->trie_normalized : &t->trie, text.data, text.bytes,
-                          (int32_t)i) != GLYD_OK)
-            GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
+        if (text.bytes == 0)
+            GLYD_FAIL(err, GLYD_E_UNSUPPORTED,
+                      "added_tokens: a token that normalises to nothing (\"%.*s\")",
+                      (int)written.bytes, (const char *)written.data);
+        glyd_status status = glyd_trie_add(trie, text.data, text.bytes, (int32_t)i);
+        if (status == GLYD_OK && text.data != written.data)
+            status = glyd_bpe_show(&t->bpe, token->id, text);
+        if (status != GLYD_OK)
+            GLYD_FAIL(err, status, "out of memory for added tokens");
     }
     return GLYD_OK;
 }

@@ -120,6 +120,8 @@ static glyd_status add_piece_step(glyd_tokenizer *t, int kind, glyd_pretokenizer
         return too_many("pre_tokenizer", err);
     *step = &t->pretokenizers[t->n_pretokenizers++];
     (*step)->kind = kind;
+    (*step)->prepend = GLYD_PREPEND_ALWAYS;
+    memcpy((*step)->mark, " ", 2);
     return GLYD_OK;
 }
 
@@ -158,12 +160,70 @@ static glyd_status load_byte_level(glyd_tokenizer *t, const json_t *block, glyd_
     return add_piece_step(t, GLYD_PIECE_BYTES, &step, err);
 }
 
+static glyd_status read_prepend(const json_t *block, const char *where, int *prepend,
+                                glyd_error *err)
+{
+    static const char *const names[] = {"never", "first", "always"}; /* as in GLYD_PREPEND_.. */
+    const char *name;
+    bool legacy;
+    GLYD_TRY(glyd_json_text_or(block, "prepend_scheme", "always", where, &name, err));
+    GLYD_TRY(glyd_json_bool_or(block, "add_prefix_space", true, where, &legacy, err));
+    for (int i = 0; i < 3; i++)
+        if (strcmp(name, names[i]) == 0) {
+            if (!legacy && i != GLYD_PREPEND_NEVER)
+                GLYD_FAIL(err, GLYD_E_UNSUPPORTED,
+                          "%s: \"add_prefix_space\" and \"prepend_scheme\" contradict each other",
+                          where);
+            *prepend = i;
+            return GLYD_OK;
+        }
+    GLYD_FAIL(err, GLYD_E_UNSUPPORTED, "%s: prepend_scheme %s is not supported", where, name);
+}
+
+/* "replacement": one character. */
+static glyd_status read_mark(const json_t *block, const char *where, uint32_t *point,
+                             glyd_error *err)
+{
+    const char *mark;
+    GLYD_TRY(glyd_json_text(block, "replacement", where, &mark, err));
+    size_t bytes = strlen(mark);
+    if (bytes == 0 || glyd_utf8_decode((const uint8_t *)mark, bytes, point) != (int)bytes)
+        GLYD_FAIL(err, GLYD_E_FORMAT, "%s: \"replacement\" must be one character", where);
+    return GLYD_OK;
+}
+
+static glyd_status load_metaspace(glyd_tokenizer *t, const json_t *block, glyd_error *err)
+{
+    static const char where[] = "pre_tokenizer: Metaspace";
+    glyd_pretokenizer *step = NULL, *cut = NULL;
+    int prepend = GLYD_PREPEND_ALWAYS;
+    uint32_t point;
+    bool with_split;
+    GLYD_TRY(add_piece_step(t, GLYD_PIECE_META, &step, err));
+    GLYD_TRY(read_prepend(block, where, &prepend, err));
+    GLYD_TRY(read_mark(block, where, &point, err));
+    GLYD_TRY(glyd_json_bool_or(block, "split", true, where, &with_split, err));
+    /* "first" asks where a piece began before it was normalised. */
+    if (prepend == GLYD_PREPEND_FIRST && t->n_normalizers > 0)
+        GLYD_FAIL(err, GLYD_E_UNSUPPORTED, "%s: \"first\" after a normalizer is not supported",
+                  where);
+    step->prepend = prepend;
+    step->mark[glyd_utf8_encode(point, step->mark)] = 0;
+    if (!with_split)
+        return GLYD_OK;
+    GLYD_TRY(add_piece_step(t, GLYD_PIECE_SPLIT, &cut, err));
+    cut->behavior = GLYD_MERGED_WITH_NEXT;
+    return glyd_regex_literal(step->mark, strlen(step->mark), &cut->regex, err);
+}
+
 static glyd_status pretokenizer_block(glyd_tokenizer *t, const json_t *block, const char *type,
                                       glyd_error *err)
 {
     glyd_pretokenizer *step = NULL;
     if (strcmp(type, "ByteLevel") == 0)
         return load_byte_level(t, block, err);
+    if (strcmp(type, "Metaspace") == 0)
+        return load_metaspace(t, block, err);
     if (strcmp(type, "Split") == 0) {
         GLYD_TRY(add_piece_step(t, GLYD_PIECE_SPLIT, &step, err));
         return load_split(block, step, err);
@@ -285,6 +345,17 @@ static glyd_status load_strip(glyd_tokenizer *t, const json_t *block, glyd_error
     return GLYD_OK;
 }
 
+static glyd_status load_meta_decoder(glyd_tokenizer *t, const json_t *block, glyd_error *err)
+{
+    static const char where[] = "decoder: Metaspace";
+    glyd_decoder *step = NULL;
+    int prepend = GLYD_PREPEND_ALWAYS;
+    GLYD_TRY(add_decode_step(t, GLYD_DECODE_META, "Metaspace", false, &step, err));
+    GLYD_TRY(read_prepend(block, where, &prepend, err));
+    step->keeps_first = prepend == GLYD_PREPEND_NEVER;
+    return read_mark(block, where, &step->point, err);
+}
+
 static glyd_status decoder_block(glyd_tokenizer *t, const json_t *block, const char *type,
                                  glyd_error *err)
 {
@@ -304,6 +375,8 @@ static glyd_status decoder_block(glyd_tokenizer *t, const json_t *block, const c
         GLYD_TRY(load_pattern(block, "decoder: Replace", &step->regex, err));
         return copy_text(block, "content", "decoder: Replace", &step->content, err);
     }
+    if (strcmp(type, "Metaspace") == 0)
+        return load_meta_decoder(t, block, err);
     if (strcmp(type, "Strip") == 0)
         return load_strip(t, block, err);
     return unsupported("decoder", type, err);

@@ -195,7 +195,7 @@ def test_other_weights_and_folders_are_left_out(glyd, model, tmp_path):
 def test_note_on_files_that_are_not_part_of_it(glyd, save):
     (save / "README.md").write_text("mine")
     done = glyd("verify", save)
-    assert done.code == 0 and done.err == f"glyd: note: 1 files in {save} are not part of the save\n"
+    assert done.code == 0 and done.err == f"glyd: note: files in {save} that are not part of the save: 1\n"
 
 
 def test_slash_at_the_end(glyd, model, tmp_path):

@@ -125,6 +125,18 @@ def sentencepiece(first=True):
     return Tokenizer.from_str(json.dumps(saved))
 
 
+def metaspace(scheme, split):
+    """The same families as newer files write them."""
+    saved = json.loads(sentencepiece().to_str())
+    saved["normalizer"] = None
+    saved["added_tokens"][1]["normalized"] = True
+    tokenizer = Tokenizer.from_str(json.dumps(saved))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace("▁", scheme, split)
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Metaspace("▁", scheme),
+                                           decoders.Fuse()])
+    return tokenizer
+
+
 def odd_added():
     """Every flag that an added token can have, with tokens that begin alike."""
     t = trained_bytes(byte_level(), normalizer=normalizers.NFKC())
