@@ -41,16 +41,27 @@ static glyd_status check_range(const char *name, int64_t value, int64_t min, int
     return GLYD_OK;
 }
 
+/* Positions that the model's config gives a meaning to: those it was made for, and what its scaling
+ * stretches them to. */
+static double context_limit(const glyd_config *config)
+{
+    double stretched = 0;
+    if (config->rope.kind == GLYD_ROPE_YARN)
+        stretched = config->rope.factor * config->rope.original_positions;
+    if (config->rope.kind == GLYD_ROPE_DYNAMIC)
+        stretched = config->rope.factor * config->context;
+    return stretched > config->context ? stretched : config->context;
+}
+
 static glyd_status choose_context(const glyd_engine_options *o, const glyd_config *config,
                                   int *context, glyd_error *err)
 {
     *context = o->context;
     if (o->context == 0)
         *context = config->context < CONTEXT_DEFAULT ? config->context : CONTEXT_DEFAULT;
-    /* Only `dynamic` says how to go past the positions that the model was made for. */
-    if (*context > config->context && config->rope.kind != GLYD_ROPE_DYNAMIC)
-        GLYD_FAIL(err, GLYD_E_LIMIT, "a context of %d tokens: this model was made for at most %d",
-                  *context, config->context);
+    if (*context > context_limit(config))
+        GLYD_FAIL(err, GLYD_E_LIMIT, "a context of %d tokens: this model was made for at most %.0f",
+                  *context, context_limit(config));
     return GLYD_OK;
 }
 
