@@ -63,7 +63,7 @@ typedef struct glyd_plan {
     size_t weight_bytes;   /* as held; on a CPU mapped from the file, not copied */
     size_t kv_bytes;       /* the whole KV pool */
     size_t kv_token_bytes; /* of it, one token */
-    size_t scratch_bytes;  /* activations, logits, page tables, sampler */
+    size_t scratch_bytes;  /* activations, logits, page tables, sampler, expanded streams */
     size_t total_bytes;    /* the sum of the three */
     int context;           /* tokens a sequence may have */
     int context_model;     /* what the model was made for */

@@ -74,6 +74,7 @@ typedef struct glyd_backend {
      * backend that can read it in place does. */
     glyd_status (*weight_load)(void *ctx, const glyd_matrix *host, glyd_weight **weight,
                                glyd_error *err);
+    size_t (*weight_load_bytes)(const glyd_matrix *host); /* what weight_load will allocate */
     glyd_status (*vector_load)(void *ctx, const glyd_matrix *host, glyd_vector **vector,
                                glyd_error *err);
     glyd_status (*rows_create)(void *ctx, int n_rows, int64_t n_cols, glyd_rows **rows,

@@ -97,7 +97,7 @@ static glyd_status choose_sizes(const glyd_engine_options *o, const glyd_config 
 
 /* Sum up the weights; tied ones once. Roles that this family or a layer does not have are not
  * found. */
-static void add_weights(const glyd_model *model, glyd_plan *plan)
+static void add_weights(const glyd_model *model, const glyd_backend *backend, glyd_plan *plan)
 {
     const glyd_config *config = glyd_model_config(model);
     int64_t values_of[GLYD_LAYOUT_MMA + 1] = {0};
@@ -108,6 +108,7 @@ static void add_weights(const glyd_model *model, glyd_plan *plan)
         for (int i = 0; glyd_model_peek(model, (glyd_role)role, i, &m, NULL) == GLYD_OK; i++) {
             plan->n_weights += m.rows * m.cols;
             plan->weight_bytes += glyd_matrix_bytes(&m);
+            plan->scratch_bytes += backend->weight_load_bytes(&m);
             values_of[m.layout] += m.rows * m.cols;
         }
     }
@@ -135,8 +136,9 @@ glyd_status glyd_plan_make(const glyd_engine_options *options, const glyd_model 
         .kv_tokens = (int64_t)sizes->n_pages * backend->page_tokens,
     };
     plan->kv_token_bytes = plan->kv_bytes / (size_t)plan->kv_tokens;
-    add_weights(model, plan);
-    plan->scratch_bytes = plus(backend->scratch_bytes(sizes), glyd_forward_bytes(sizes));
+    add_weights(model, backend, plan);
+    plan->scratch_bytes = plus(plan->scratch_bytes, backend->scratch_bytes(sizes));
+    plan->scratch_bytes = plus(plan->scratch_bytes, glyd_forward_bytes(sizes));
     plan->scratch_bytes =
         plus(plan->scratch_bytes, glyd_scheduler_bytes(sizes, options->n_sequences, backend));
     plan->total_bytes = plus(plus(plan->weight_bytes, plan->kv_bytes), plan->scratch_bytes);
