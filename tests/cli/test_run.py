@@ -131,11 +131,23 @@ class Terminal:
 
     def leaves(self, code=0):
         assert self.process.wait(60) == code
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
         os.close(self.fd)
 
 
-def test_terminal_history_and_bye(packed):
+@pytest.fixture
+def chat(packed):
+    """A conversation on a terminal, that ends with the test."""
     t = Terminal("run", packed, "--temperature", 0)
+    yield t
+    t.close()
+
+
+def test_terminal_history_and_bye(chat):
+    t = chat
     t.wait_for("> ")
     t.send(CAPITAL + "\r")
     t.wait_for("is Paris")
@@ -151,8 +163,8 @@ def test_terminal_history_and_bye(packed):
     t.leaves()
 
 
-def test_control_c_stops_the_answer_and_twice_leaves(packed):
-    t = Terminal("run", packed, "--temperature", 0)
+def test_control_c_stops_the_answer_and_twice_leaves(chat):
+    t = chat
     t.wait_for("> ")
     t.send("Write a very long story about the sea.\r")
     t.wait_for("story about the sea.*[a-z]{3,} [a-z]+")
@@ -169,8 +181,8 @@ def test_control_c_stops_the_answer_and_twice_leaves(packed):
     t.leaves()
 
 
-def test_control_d_leaves(packed):
-    t = Terminal("run", packed)
+def test_control_d_leaves(chat):
+    t = chat
     t.wait_for("> ")
     t.send("\x04")
     t.leaves()
