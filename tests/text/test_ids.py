@@ -70,11 +70,12 @@ def test_family(family, tmp_path):
     tool.close()
 
 
+@pytest.mark.parametrize("first", [[], ["#version: 0.2"]])
 @pytest.mark.parametrize("family", ["smollm2", "llama3"])
-def test_merges_as_strings(family, tmp_path):
+def test_merges_as_strings(family, first, tmp_path):
     tokenizer = FAMILIES[family]()
     saved = json.loads(tokenizer.to_str())
-    saved["model"]["merges"] = ["#version: 0.2"] + [" ".join(m) for m in saved["model"]["merges"]]
+    saved["model"]["merges"] = first + [" ".join(m) for m in saved["model"]["merges"]]
     tool = open_tool(json.dumps(saved), tmp_path)
     check(tokenizer, tool, oracle.texts(300, family), family)
     tool.close()
