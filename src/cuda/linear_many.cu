@@ -244,7 +244,7 @@ static __device__ __forceinline__ void many_store(const many_args &p, const floa
 }
 
 template <int N, int WGS>
-static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, N * WGS == 64 ? 2 : 1)
+static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
     linear_many_kernel(const __grid_constant__ linear_maps maps,
                        const __grid_constant__ many_args p)
 {
