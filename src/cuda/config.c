@@ -162,8 +162,7 @@ static int64_t many_try(const glyd_gpu_shape *s, int n, int groups, int per_sm,
 
 static const struct {
     int n, groups, per_sm;
-} many_candidates[] = {{64, 1, 1},  {128, 1, 1}, {64, 1, 2}, {64, 2, 1},
-                       {128, 1, 2}, {128, 2, 1}, {256, 2, 1}};
+} many_candidates[] = {{64, 1, 1}, {64, 2, 1}, {128, 1, 1}, {128, 2, 1}, {256, 2, 1}};
 
 enum {
     N_MANY = sizeof many_candidates / sizeof *many_candidates,
