@@ -279,7 +279,12 @@ glyd_status glyd_tokenizer_load(glyd_tokenizer *tokenizer, glyd_span json, glyd_
             goto done;
         }
         /* An error is reported by its place in the whole text, so that is parsed again then. */
-        if (glyd_json_parse((glyd_span){rest.data, rest.bytes}, "", &root, NULL) != GLYD_OK)
+        status = glyd_json_parse((glyd_span){rest.data, rest.bytes}, "", &root, NULL);
+        if (status == GLYD_E_NOMEM) {
+            glyd_error_set(err, status, "out of memory for tokenizer.json");
+            goto done;
+        }
+        if (!root)
             list.text.data = NULL;
     }
     if (!root)
