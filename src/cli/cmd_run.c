@@ -79,12 +79,26 @@ static bool read_backend(const glyd_args *args, glyd_backend_kind *backend)
     return true;
 }
 
-static bool read_options(const glyd_args *args, glyd_engine_options *options)
+/* `layout` is where options->layout points if one is asked for. */
+static bool read_layout(const glyd_args *args, glyd_engine_options *options, glyd_layout *layout)
+{
+    const char *name = args->value[GLYD_OPTION_HOLD];
+    if (!name || strcmp(name, "auto") == 0)
+        return true;
+    if (glyd_layout_from_name(name, layout) != GLYD_OK) {
+        glyd_message("--layout %s: auto, mma, mma12 or bf16 is needed", name);
+        return false;
+    }
+    options->layout = layout;
+    return true;
+}
+
+static bool read_options(const glyd_args *args, glyd_engine_options *options, glyd_layout *layout)
 {
     int64_t n_threads = 0, context = 0;
     if (!glyd_args_int(&glyd_cmd_run, args, GLYD_OPTION_THREADS, 1, THREADS_MAX, &n_threads) ||
         !glyd_args_int(&glyd_cmd_run, args, GLYD_OPTION_CONTEXT, 1, INT32_MAX, &context) ||
-        !read_backend(args, &options->backend))
+        !read_backend(args, &options->backend) || !read_layout(args, options, layout))
         return false;
     options->n_threads = (int)n_threads;
     options->context = (int)context;
@@ -236,7 +250,8 @@ static int run(const glyd_args *args)
 {
     const char *folder = args->operand[0];
     glyd_engine_options options = glyd_engine_options_default(folder);
-    if (!read_options(args, &options))
+    glyd_layout layout;
+    if (!read_options(args, &options, &layout))
         return GLYD_EXIT_USAGE;
     if (args->value[GLYD_OPTION_LOGITS_HASH] && !args->value[GLYD_OPTION_PROMPT]) {
         glyd_message("--logits-hash needs a --prompt");

@@ -42,6 +42,8 @@ enum {
     X(BACKEND, 0, "backend", "NAME", "auto, cpu or cuda", GLYD_FOR_RUN)                            \
     X(LOGITS_HASH, 0, "logits-hash", NULL,                                                         \
       "print the SHA-256 of the prompt's logits instead of an answer", GLYD_FOR_RUN)               \
+    X(HOLD, 'l', "layout", "NAME",                                                                 \
+      "how to hold the weights: auto (the fastest), mma, mma12 or bf16", GLYD_FOR_RUN)             \
     X(SHARD_SIZE, 0, "shard-size", "GB", "bf16 weights that share a file (default: 5)",            \
       GLYD_FOR_PACK)                                                                               \
     X(ANY, 0, "any", NULL, "also a model of a type that glyd cannot run itself", GLYD_FOR_PACK)    \

@@ -8,7 +8,6 @@
  * order of a sum. SPDX-License-Identifier: Apache-2.0
  */
 #include "cpu/linear.h"
-#include "base/error.h"
 #include "codec/load.h"
 #include "codec/stream.h"
 #include "cpu/linear_kernel.h"
@@ -387,52 +386,6 @@ glyd_status glyd_linear_weight_init(glyd_linear_weight *w, const glyd_matrix *m,
     if (m->layout != GLYD_LAYOUT_MMA)
         return GLYD_OK;
     return glyd_lookup_init(lookup, m->array[GLYD_ARRAY_TABLE], err);
-}
-
-typedef struct expansion {
-    const glyd_matrix *m;
-    const glyd_lookup *lookup;
-    uint32_t *codes;
-} expansion;
-
-static void expand_tile(void *arg, int64_t tile, int worker)
-{
-    (void)worker;
-    const expansion *e = arg;
-    int64_t blocks = glyd_blocks_of(e->m->cols);
-    uint32_t *codes = e->codes + tile * blocks * GLYD_BLOCK_CODE_WORDS;
-    for (int64_t run = 0; run < glyd_runs_of(blocks, e->m->run_blocks); run++)
-        codes += glyd_stream_expand(e->m, e->lookup, tile, run, codes) * GLYD_BLOCK_CODE_WORDS;
-}
-
-static size_t code_plane_bytes(const glyd_matrix *m)
-{
-    return (size_t)glyd_array_bytes(GLYD_LAYOUT_MMA12, GLYD_ARRAY_CODES, m->rows, m->cols, 0);
-}
-
-/* The lookup that expansion needs lies behind the plane. */
-size_t glyd_linear_expanded_bytes(const glyd_matrix *m)
-{
-    return m->layout == GLYD_LAYOUT_MMA ? code_plane_bytes(m) + sizeof(glyd_lookup) : 0;
-}
-
-glyd_status glyd_linear_weight_expand(glyd_linear_weight *w, const glyd_matrix *m, void *memory,
-                                      glyd_pool *pool, glyd_error *err)
-{
-    if (m->layout != GLYD_LAYOUT_MMA)
-        return glyd_linear_weight_init(w, m, NULL, err);
-    size_t bytes = code_plane_bytes(m);
-    glyd_lookup *lookup = (glyd_lookup *)((uint8_t *)memory + bytes);
-    GLYD_TRY(glyd_lookup_init(lookup, m->array[GLYD_ARRAY_TABLE], err));
-    expansion e = {.m = m, .lookup = lookup, .codes = memory};
-    glyd_pool_run(pool, glyd_tiles_of(m->rows), expand_tile, &e);
-    *w = (glyd_linear_weight){.matrix = *m};
-    w->matrix.layout = GLYD_LAYOUT_MMA12;
-    w->matrix.run_blocks = 0;
-    w->matrix.array[GLYD_ARRAY_CODES] = (glyd_span){memory, bytes};
-    w->matrix.array[GLYD_ARRAY_ENTRIES] = (glyd_span){NULL, 0};
-    w->matrix.array[GLYD_ARRAY_TABLE] = (glyd_span){NULL, 0};
-    return GLYD_OK;
 }
 
 /* Grows with each argument, so that scratch for the largest product serves every other. */

@@ -38,18 +38,6 @@ size_t glyd_linear_lookup_bytes(const glyd_matrix *m);
 GLYD_MUST_CHECK glyd_status glyd_linear_weight_init(glyd_linear_weight *w, const glyd_matrix *m,
                                                     void *lookup, glyd_error *err);
 
-/* Layout mma, expanded: the streams are decoded once, to a code plane of 4 bits a weight in the
- * caller's memory, and the rest is used where it is. Products then take the time of mma12, several
- * times less than from the streams. Bytes of that memory: 0 unless the layout is mma. */
-size_t glyd_linear_expanded_bytes(const glyd_matrix *m);
-
-/* As glyd_linear_weight_init, but expanded: w->matrix becomes an mma12 matrix. Other layouts are
- * taken as they are. `memory` is aligned to 64 bytes and lives as long as the weight.
- * Errors: E_CORRUPT (the matrix never passed glyd_check). */
-GLYD_MUST_CHECK glyd_status glyd_linear_weight_expand(glyd_linear_weight *w, const glyd_matrix *m,
-                                                      void *memory, glyd_pool *pool,
-                                                      glyd_error *err);
-
 /* One matrix of a product and where its results go. */
 typedef struct glyd_linear_part {
     const glyd_linear_weight *weight;

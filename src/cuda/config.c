@@ -100,18 +100,21 @@ static int64_t stream_cycles(const glyd_gpu_shape *s, int units, int decoders)
 static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
                           glyd_gpu_config *config)
 {
-    int n = 16, units = tiles * s->slices;
+    int n = s->tokens <= 8 ? 8 : 16, units = tiles * s->slices;
     int planes_log2 = decoders_log2 ? 4 : 3; /* a whole run ahead, or half of one */
     int64_t warps = units << decoders_log2;
     int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
                     (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
     int64_t planes = warps << planes_log2;
-    int64_t fixed = planes * GLYD_BLOCK_CODE_WORDS * 4 + warps * GLYD_GPU_FEW_WORDS_BYTES +
-                    GLYD_GPU_FEW_LOOKUP_BYTES + planes * 8 + GLYD_GPU_BARRIER_BYTES +
+    /* The words' rings start at a multiple of their size: up to 3,072 bytes into what is given. */
+    int64_t fixed = GLYD_GPU_FEW_WORDS_BYTES - 1024 + planes * GLYD_BLOCK_CODE_WORDS * 4 +
+                    warps * GLYD_GPU_FEW_WORDS_BYTES + GLYD_GPU_FEW_LOOKUP_BYTES + planes * 8 +
+                    GLYD_GPU_BARRIER_BYTES +
                     (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
     int stages = ring_stages(stage, fixed, 1);
     int64_t all_warps = units + 1 + warps;
-    if (stages < 3 || all_warps > GLYD_GPU_FEW_STREAM_WARPS_MAX)
+    int64_t most = n == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
+    if (stages < 3 || all_warps > most)
         return INT64_MAX;
     *config = (glyd_gpu_config){
         .kernel = GLYD_GPU_KERNEL_FEW,

@@ -27,8 +27,9 @@ static constexpr int X_ROW_BYTES = GLYD_BLOCK_COLS * 2;
 /* Warps of a CTA, at most: more tokens need more registers, and warps come in fours. */
 static constexpr int few_warps_max(int token_tile, bool streams)
 {
-    return streams ? GLYD_GPU_FEW_STREAM_WARPS_MAX
-                   : GLYD_GPU_FEW_UNITS_MAX + (token_tile == 64 ? 0 : 1);
+    if (streams)
+        return token_tile == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
+    return GLYD_GPU_FEW_UNITS_MAX + (token_tile == 64 ? 0 : 1);
 }
 
 typedef struct few_args {
@@ -106,36 +107,67 @@ static __device__ __forceinline__ int few_tile(const few_args &p, int unit)
  * is decoded and the words of the one after that, the front, are loaded. The front is BLOCKS
  * blocks ahead of the one being multiplied, so that it lies in the next stage. */
 typedef struct few_walk {
-    uint32_t ring, full; /* the empty barriers follow the full ones */
-    uint32_t front;      /* address of the front's stage */
-    int front_stage, parity;
-    int lane, unit, slice, block, end, stage; /* the block being multiplied */
-    uint32_t x_lane;
+    uint32_t front, front_full;     /* the front's stage and its full barrier */
+    uint32_t present, present_full; /* the stage of the block being multiplied */
+    uint32_t ring_end, ring_bytes, stage_bytes, barrier_bytes, parity;
+    uint32_t sm_lane, codes_lane, x_lane; /* offsets of this lane's parts in a stage */
+    int lane, unit, tile, block, end;     /* `block` is being multiplied */
     tile_bases base;
     escape_window escapes;
     uint32_t codes, front_empty, present_empty; /* STREAMS: the front's planes, and the barriers */
 } few_walk;
 
-template <int NT>
+template <int NT, bool STREAMS>
 static __device__ __forceinline__ few_walk few_start(const few_args &p, uint32_t ring,
                                                      uint32_t full)
 {
+    const few_stage<STREAMS> at(p, NT * 8);
     few_walk k;
-    k.ring = k.front = ring;
-    k.full = full;
     k.lane = (int)threadIdx.x % 32;
     k.unit = (int)threadIdx.x / 32;
-    k.slice = k.unit / p.tiles;
-    k.front_stage = k.stage = k.parity = 0;
-    k.block = k.slice * p.slice_blocks;
+    int slice = k.unit / p.tiles;
+    k.stage_bytes = at.bytes;
+    k.ring_bytes = (uint32_t)p.stages * at.bytes;
+    k.ring_end = ring + k.ring_bytes;
+    k.barrier_bytes = 8u * (uint32_t)p.stages;
+    k.front = k.present = ring - at.bytes; /* before the first */
+    k.front_full = k.present_full = full - 8;
+    k.parity = 0;
+    k.block = slice * p.slice_blocks;
     k.end = min(k.block + p.slice_blocks, p.w.blocks);
-    int tile = few_tile(p, k.unit);
+    k.tile = few_tile(p, k.unit);
+    uint32_t unit = (uint32_t)(k.unit * BLOCKS), lane = (uint32_t)k.lane * 16;
+    k.sm_lane = at.sm_at + unit * SM_BYTES + lane;
+    k.codes_lane = at.codes_at + unit * CODE_BYTES + lane;
     /* Rows of 128 bytes: lane 8i + r reads chunk i of token r, where the swizzle put it. */
-    k.x_lane = ring + (uint32_t)(k.slice * BLOCKS * NT * 8 * X_ROW_BYTES +
-                                 k.lane % 8 * X_ROW_BYTES + (k.lane / 8 ^ k.lane % 8) * 16);
-    k.base = bases_of(p.w, tile, k.lane);
-    k.escapes = escapes_from(p.w, tile, k.block, k.lane);
+    k.x_lane = (uint32_t)slice * at.x_bytes +
+               (uint32_t)(k.lane % 8 * X_ROW_BYTES + (k.lane / 8 ^ k.lane % 8) * 16);
+    keep(k.stage_bytes);
+    keep(k.ring_bytes);
+    keep(k.ring_end);
+    keep(k.barrier_bytes);
+    keep(k.front);
+    keep(k.front_full);
+    keep(k.end);
+    keep(k.sm_lane);
+    keep(k.codes_lane);
+    keep(k.x_lane);
+    k.base = bases_of(p.w, k.tile, k.lane);
+    k.escapes = escapes_from(p.w, k.tile, k.block, k.lane);
     return k;
+}
+
+/* Go on to the next stage and wait until it is full. */
+static __device__ __forceinline__ void few_advance(few_walk *k)
+{
+    k->front += k->stage_bytes;
+    k->front_full += 8;
+    if (k->front == k->ring_end) {
+        k->front -= k->ring_bytes;
+        k->front_full -= k->barrier_bytes;
+        k->parity ^= 1;
+    }
+    k->front = ring_wait(k->front_full, k->parity, k->front);
 }
 
 /* The packed words of a block. */
@@ -146,34 +178,28 @@ typedef struct few_words {
 /* Load the block `front`, `b` of its stage. Past the end the words are of no use and not waited
  * for: that spares the loop a branch. */
 template <bool STREAMS>
-static __device__ __forceinline__ few_words few_load(const few_args &p,
-                                                     const few_stage<STREAMS> &at,
-                                                     const few_planes &planes, few_walk *k,
-                                                     int front, int b)
+static __device__ __forceinline__ few_words few_load(const few_planes &planes, int first,
+                                                     few_walk *k, int front, int b)
 {
     if (b == 0) {
+        k->present = k->front;
+        k->present_full = k->front_full;
         k->present_empty = k->front_empty;
         if (front < k->end) {
-            k->front = ring_wait(k->full + 8u * (uint32_t)k->front_stage, (uint32_t)k->parity,
-                                 k->ring + (uint32_t)k->front_stage * at.bytes);
-            if (++k->front_stage == p.stages) {
-                k->front_stage = 0;
-                k->parity ^= 1;
-            }
+            few_advance(k);
             if constexpr (STREAMS) {
-                few_place place = few_place_of(planes, k->unit, k->slice * p.slice_blocks, front);
+                few_place place = few_place_of(planes, k->unit, first, front);
                 k->codes = ring_wait(place.full, place.parity, place.plane);
                 k->front_empty = place.empty;
             }
         }
     }
-    uint32_t u = (uint32_t)(k->unit * BLOCKS + b), lane = (uint32_t)k->lane * 16;
     const uint4 *sm =
-        (const uint4 *)__cvta_shared_to_generic(k->front + at.sm_at + u * SM_BYTES + lane);
+        (const uint4 *)__cvta_shared_to_generic(k->front + k->sm_lane) + b * (SM_BYTES / 16);
     if constexpr (STREAMS)
         return {sm[0], sm[32], {}};
     const uint4 *codes =
-        (const uint4 *)__cvta_shared_to_generic(k->front + at.codes_at + u * CODE_BYTES + lane);
+        (const uint4 *)__cvta_shared_to_generic(k->front + k->codes_lane) + b * (CODE_BYTES / 16);
     return {sm[0], sm[32], codes[0]};
 }
 
@@ -192,12 +218,12 @@ static __device__ __forceinline__ uint4 few_codes(const few_walk &k, const few_w
  * load the front's. */
 template <int NT, bool STREAMS>
 static __device__ __forceinline__ void
-few_step(const few_args &p, const few_stage<STREAMS> &at, const few_planes &planes, few_walk *k,
-         int b, few_words *words, uint32_t *next, float (&sum)[NT][4], const uint32_t *now)
+few_step(const few_args &p, const few_planes &planes, int first, few_walk *k, int b,
+         few_words *words, uint32_t *next, float (&sum)[NT][4], const uint32_t *now)
 {
     uint4 codes = few_codes<STREAMS>(*k, *words, b ^ 1); /* before few_load moves on */
-    few_words front = few_load<STREAMS>(p, at, planes, k, k->block + BLOCKS, b);
-    uint32_t x[NT][8], read = 0, x_lane = k->x_lane + (uint32_t)k->stage * at.bytes;
+    few_words front = few_load<STREAMS>(planes, first, k, k->block + BLOCKS, b);
+    uint32_t x[NT][8], read = 0, x_lane = k->present + k->x_lane;
 #pragma unroll
     for (int n = 0; n < NT; n++) {
         uint32_t tokens = x_lane + (uint32_t)((b * NT + n) * 8 * X_ROW_BYTES);
@@ -214,13 +240,11 @@ few_step(const few_args &p, const few_stage<STREAMS> &at, const few_planes &plan
     fragment_decode(next, words->sm0, words->sm1, codes, k->base);
     *words = front;
     k->block++;
-    escapes_put(p.w, next, &k->escapes, few_tile(p, k->unit), k->block, k->lane);
+    escapes_put(p.w, next, &k->escapes, k->tile, k->block, k->lane);
     if (b == BLOCKS - 1 || k->block == k->end) {
-        ring_release(k->full + 8u * (uint32_t)(p.stages + k->stage), read, k->lane);
+        ring_release(k->present_full + k->barrier_bytes, read, k->lane);
         if (STREAMS && k->lane == 0)
             barrier_arrive(k->present_empty);
-        if (++k->stage == p.stages)
-            k->stage = 0;
     }
 }
 
@@ -230,31 +254,26 @@ static __device__ __forceinline__ void few_chain(const few_args &p, const few_pl
                                                  float (&sum)[NT][4], uint32_t ring, uint32_t full)
 {
     static_assert(BLOCKS == 2, "two fragments take turns");
-    const few_stage<STREAMS> at(p, NT * 8);
-    few_walk k = few_start<NT>(p, ring, full);
+    few_walk k = few_start<NT, STREAMS>(p, ring, full);
+    int first = k.block;
     uint32_t even[GLYD_FRAGMENT_REGISTERS], odd[GLYD_FRAGMENT_REGISTERS];
-    few_words words = few_load<STREAMS>(p, at, planes, &k, k.block, 0);
+    few_words words = few_load<STREAMS>(planes, first, &k, first, 0);
     fragment_decode(even, words.sm0, words.sm1, few_codes<STREAMS>(k, words, 0), k.base);
-    escapes_put(p.w, even, &k.escapes, few_tile(p, k.unit), k.block, k.lane);
-    words = few_load<STREAMS>(p, at, planes, &k, k.block + 1, 1);
+    escapes_put(p.w, even, &k.escapes, k.tile, first, k.lane);
+    words = few_load<STREAMS>(planes, first, &k, first + 1, 1);
     for (;;) {
-        few_step<NT, STREAMS>(p, at, planes, &k, 0, &words, odd, sum, even);
+        few_step<NT, STREAMS>(p, planes, first, &k, 0, &words, odd, sum, even);
         if (k.block == k.end)
             break;
-        few_step<NT, STREAMS>(p, at, planes, &k, 1, &words, even, sum, odd);
+        few_step<NT, STREAMS>(p, planes, first, &k, 1, &words, even, sum, odd);
         if (k.block == k.end)
             break;
     }
     /* Stages of longer slices: nothing in them is this warp's, but it has a say in their end. */
     int parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
-    int mine = (k.end - k.slice * p.slice_blocks + BLOCKS - 1) / BLOCKS;
-    for (; mine < parts; mine++) {
-        uint32_t read = ring_wait(full + 8u * (uint32_t)k.stage, (uint32_t)k.parity, ring);
-        ring_release(full + 8u * (uint32_t)(p.stages + k.stage), read, k.lane);
-        if (++k.stage == p.stages) {
-            k.stage = 0;
-            k.parity ^= 1;
-        }
+    for (int mine = (k.end - first + BLOCKS - 1) / BLOCKS; mine < parts; mine++) {
+        few_advance(&k);
+        ring_release(k.front_full + k.barrier_bytes, k.front, k.lane);
     }
 }
 
@@ -337,9 +356,12 @@ template <int NT, bool STREAMS>
 static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
 {
-    extern __shared__ __align__(4096) uint8_t shared[];
+    extern __shared__ __align__(1024) uint8_t shared[];
     const few_stage<STREAMS> at(p, NT * 8);
-    const few_layout l(p, at, shared_address(shared), NT);
+    uint32_t start = shared_address(shared);
+    if constexpr (STREAMS)
+        start = (start + GLYD_GPU_FEW_WORDS_BYTES - 1) & ~(GLYD_GPU_FEW_WORDS_BYTES - 1u);
+    const few_layout l(p, at, start, NT);
     int units = p.tiles * p.slices, warp = (int)threadIdx.x / 32;
     few_planes f = {l.planes, l.words,         l.empty + 8u * (uint32_t)p.stages,
                     0,        p.decoders_log2, p.planes_log2};
@@ -353,7 +375,7 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
         return;
     }
     if constexpr (STREAMS) {
-        uint32_t *lookup = (uint32_t *)(shared + (l.lookup - l.words));
+        uint32_t *lookup = (uint32_t *)__cvta_shared_to_generic(l.lookup);
         int threads = (int)blockDim.x - 32;
         lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table,
                      (int)threadIdx.x - (warp > units ? 32 : 0), threads);
@@ -369,7 +391,7 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     }
     float sum[NT][4] = {};
     few_chain<NT, STREAMS>(p, f, sum, l.ring, l.full);
-    if (few_add_slices<NT>(p, sum, (float *)(shared + (l.sums - l.words))))
+    if (few_add_slices<NT>(p, sum, (float *)__cvta_shared_to_generic(l.sums)))
         few_store<NT>(p, sum);
 }
 
@@ -406,7 +428,8 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
     p.decoders_log2 = config->decoders_log2;
     p.planes_log2 = config->planes_log2;
     if (config->streams)
-        return few_launch<2, true>(p, config, maps, stream, err);
+        return config->token_tile == 8 ? few_launch<1, true>(p, config, maps, stream, err)
+                                       : few_launch<2, true>(p, config, maps, stream, err);
     switch (config->token_tile) {
     case 8:
         return few_launch<1, false>(p, config, maps, stream, err);

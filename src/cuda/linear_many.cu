@@ -144,11 +144,15 @@ static __device__ __forceinline__ void many_chain(const many_args &p, float *sum
     k.ring = ring;
     k.full = full;
     k.empty = empty;
+    keep(k.ring);
+    keep(k.full);
+    keep(k.empty);
     k.stage = k.parity = 0;
     k.tile = min((int)blockIdx.x / p.token_tiles * 4 * WGS + k.warp, p.w.tiles - 1);
     int first = (int)blockIdx.z * p.slice_blocks;
     k.block = first;
     k.end = first + many_blocks(p);
+    keep(k.end);
     k.base = bases_of(p.w, k.tile, k.lane);
     k.escapes = escapes_from(p.w, k.tile, first, k.lane);
 #pragma unroll

@@ -17,6 +17,18 @@ static __device__ __forceinline__ uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
+/* Keep a value in its register: the compiler would otherwise compute cheap-looking ones (an address
+ * in shared memory, a kernel's argument) again where they are used, at tens of cycles each. */
+static __device__ __forceinline__ void keep(uint32_t &v)
+{
+    asm volatile("" : "+r"(v));
+}
+
+static __device__ __forceinline__ void keep(int &v)
+{
+    asm volatile("" : "+r"(v));
+}
+
 /* d += a b: 16 x 8 results of 16 columns. */
 static __device__ __forceinline__ void mma_m16n8k16(float *d, const uint32_t *a, uint32_t b0,
                                                     uint32_t b1)

@@ -196,23 +196,26 @@ static const char *describe(void *ctx)
     return ((const cpu *)ctx)->describe;
 }
 
-/* The streams of layout mma are expanded: every token would decode them again. */
-static size_t weight_load_bytes(const glyd_matrix *host)
-{
-    return glyd_linear_expanded_bytes(host);
-}
-
 static glyd_status weight_load(void *ctx, const glyd_matrix *host, glyd_weight **weight,
                                glyd_error *err)
 {
     cpu *c = ctx;
+    glyd_matrix expanded;
     GLYD_TRY(glyd_check(host, c->pool, err));
-    size_t bytes = weight_load_bytes(host);
+    size_t code_bytes = c->sizes.expand ? glyd_expand_bytes(host) : 0;
+    if (code_bytes) {
+        uint8_t *codes = allocate(c, code_bytes);
+        if (!codes)
+            return no_memory(code_bytes, "a weight's codes", err);
+        GLYD_TRY(glyd_expand(host, codes, c->pool, &expanded, err));
+        host = &expanded;
+    }
+    size_t lookup_bytes = glyd_linear_lookup_bytes(host);
     glyd_weight *w = allocate(c, sizeof *w);
-    void *memory = bytes ? allocate(c, bytes) : NULL;
-    if (!w || (bytes && !memory))
-        return no_memory(sizeof *w + bytes, "a weight", err);
-    GLYD_TRY(glyd_linear_weight_expand(&w->linear, host, memory, c->pool, err));
+    void *lookup = lookup_bytes ? allocate(c, lookup_bytes) : NULL;
+    if (!w || (lookup_bytes && !lookup))
+        return no_memory(sizeof *w + lookup_bytes, "a weight", err);
+    GLYD_TRY(glyd_linear_weight_init(&w->linear, host, lookup, err));
     *weight = w;
     return GLYD_OK;
 }
@@ -520,13 +523,13 @@ const glyd_backend *glyd_backend_cpu(void)
     static const glyd_backend table = {
         .name = "cpu",
         .page_tokens = GLYD_KV_PAGE,
+        .expands = true,
         .kv_bytes = kv_bytes,
         .scratch_bytes = scratch_bytes,
         .open = open_cpu,
         .close = close_cpu,
         .describe = describe,
         .weight_load = weight_load,
-        .weight_load_bytes = weight_load_bytes,
         .vector_load = vector_load,
         .rows_create = rows_create,
         .kv_create = kv_create,

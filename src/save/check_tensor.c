@@ -10,6 +10,20 @@
 
 enum { AS_IS_BYTES = 1 << 20 };
 
+static void drop_span(const glyd_map *map, glyd_span span)
+{
+    if (span.bytes)
+        glyd_map_drop(map, (size_t)(span.data - map->span.data), span.bytes);
+}
+
+void glyd_tensor_drop(const glyd_folder *folder, const glyd_tensor *t)
+{
+    const glyd_map *map = &folder->shard[t->shard].map;
+    drop_span(map, t->data);
+    for (int a = 0; a < GLYD_ARRAYS; a++)
+        drop_span(map, t->matrix.array[a]);
+}
+
 uint64_t glyd_tensor_bytes(const glyd_tensor *t)
 {
     return t->is_packed ? (uint64_t)t->matrix.rows * (uint64_t)t->matrix.cols * 2 : t->data.bytes;

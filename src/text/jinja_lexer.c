@@ -305,8 +305,6 @@ static glyd_status lex_int(lexer *lx)
     return GLYD_OK;
 }
 
-bool glyd_jinja_parse_real(const jinja_string *s, double *out); /* jinja_repr.c */
-
 static glyd_status lex_number(lexer *lx)
 {
     size_t end = match_real(lx);

@@ -153,9 +153,6 @@ GLYD_MUST_CHECK glyd_status glyd_jinja_put_repr(jinja_run *r, jinja_builder *b, 
 GLYD_MUST_CHECK glyd_status glyd_jinja_str(jinja_run *r, jinja_value v, const jinja_string **out);
 enum { JINJA_REAL_BYTES = 32 };
 void glyd_jinja_real_text(double real, char out[JINJA_REAL_BYTES]); /* Python's repr(float) */
-/* Python's float(text) and int(text, base); false where it would raise ValueError. */
-bool glyd_jinja_parse_real(const jinja_string *s, double *out);
-bool glyd_jinja_parse_int(const jinja_string *s, int base, int64_t *out, bool *overflow);
 
 /* --- operators, members (jinja_ops.c, jinja_member.c) --- */
 GLYD_MUST_CHECK glyd_status glyd_jinja_binary(jinja_run *r, int op, jinja_value a, jinja_value b,

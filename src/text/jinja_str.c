@@ -400,7 +400,7 @@ static glyd_status search_range(jinja_run *r, const jinja_call *call, size_t *fr
         *from = glyd_jinja_string_offset(s, (size_t)start);
         *to = glyd_jinja_string_offset(s, (size_t)stop);
     }
-    return glyd_jinja_charge(r, 1 + s->bytes / 32);
+    return glyd_jinja_charge(r, 1 + s->bytes / 8);
 }
 
 static int64_t points_before(const jinja_string *s, size_t at)

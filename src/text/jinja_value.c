@@ -317,7 +317,7 @@ glyd_status glyd_jinja_contains(jinja_run *r, jinja_value container, jinja_value
                                    "'in <string>' requires string as left operand, not %s",
                                    glyd_jinja_type_name(item));
         *out = glyd_jinja_string_find(s, item.as.string, 0, s->bytes) != SIZE_MAX;
-        return glyd_jinja_charge(r, s->bytes / 64);
+        return glyd_jinja_charge(r, s->bytes / 16);
     }
     if (container.kind == JINJA_DICT) {
         jinja_value *found;

@@ -221,6 +221,12 @@ bool glyd_jinja_point_is_upper(int32_t point);
 bool glyd_jinja_point_is_lower(int32_t point);
 bool glyd_jinja_point_is_title(int32_t point);
 
+/* --- numbers (jinja_repr.c) --- */
+
+/* Python's float(text) and int(text, base); false where it would raise ValueError. */
+bool glyd_jinja_parse_real(const jinja_string *s, double *out);
+bool glyd_jinja_parse_int(const jinja_string *s, int base, int64_t *out, bool *overflow);
+
 /* --- growing text (jinja_arena.c) --- */
 
 typedef struct jinja_builder {

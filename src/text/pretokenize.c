@@ -55,6 +55,8 @@ static glyd_status add_item(cutter *c, size_t first, size_t end, bool is_match)
 /* Empty matches took part in the joining; as pieces they go. */
 static void drop_empty(cutter *c)
 {
+    if (c->out->bytes == c->base)
+        return;
     glyd_piece *pieces = (glyd_piece *)(void *)(c->out->data + c->base);
     size_t n = (c->out->bytes - c->base) / sizeof *pieces, kept = 0;
     for (size_t i = 0; i < n; i++)

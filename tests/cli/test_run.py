@@ -45,6 +45,8 @@ def test_prompt_from_standard_input(glyd, packed):
 def test_same_logits(glyd, packed):
     hashes = {glyd("run", model, "-t", threads, "-p", CAPITAL, "--logits-hash").out
               for model in (REAL, packed) for threads in (1, 2)}
+    hashes |= {glyd("run", packed, "--layout", layout, "-p", CAPITAL, "--logits-hash").out
+               for layout in ("auto", "mma", "mma12")}
     assert len(hashes) == 1
     assert re.fullmatch(r"[0-9a-f]{64}\n", hashes.pop())
 
@@ -75,6 +77,12 @@ def test_long_prompt_is_refused_with_both_numbers(glyd, packed):
     (["--logits-hash"], "--prompt"), (["--nonsense"], "--nonsense")])
 def test_wrong_usage(glyd, packed, args, text):
     glyd("run", packed, *args).is_error(2, text)
+
+
+@pytest.mark.parametrize("layout,held", [("bf16", "mma"), ("mma", "bf16")])
+def test_layout_that_is_not_there(glyd, packed, layout, held):
+    model = packed if held == "mma" else REAL
+    glyd("run", model, "--layout", layout, "-p", "x").is_error(1, f"are {held}", layout)
 
 
 def test_not_a_model(glyd, tmp_path):
@@ -123,11 +131,23 @@ class Terminal:
 
     def leaves(self, code=0):
         assert self.process.wait(60) == code
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
         os.close(self.fd)
 
 
-def test_terminal_history_and_bye(packed):
+@pytest.fixture
+def chat(packed):
+    """A conversation on a terminal, that ends with the test."""
     t = Terminal("run", packed, "--temperature", 0)
+    yield t
+    t.close()
+
+
+def test_terminal_history_and_bye(chat):
+    t = chat
     t.wait_for("> ")
     t.send(CAPITAL + "\r")
     t.wait_for("is Paris")
@@ -143,8 +163,8 @@ def test_terminal_history_and_bye(packed):
     t.leaves()
 
 
-def test_control_c_stops_the_answer_and_twice_leaves(packed):
-    t = Terminal("run", packed, "--temperature", 0)
+def test_control_c_stops_the_answer_and_twice_leaves(chat):
+    t = chat
     t.wait_for("> ")
     t.send("Write a very long story about the sea.\r")
     t.wait_for("story about the sea.*[a-z]{3,} [a-z]+")
@@ -161,8 +181,8 @@ def test_control_c_stops_the_answer_and_twice_leaves(packed):
     t.leaves()
 
 
-def test_control_d_leaves(packed):
-    t = Terminal("run", packed)
+def test_control_d_leaves(chat):
+    t = chat
     t.wait_for("> ")
     t.send("\x04")
     t.leaves()

@@ -381,44 +381,12 @@ static void test_parts(void **state)
     }
 }
 
-/* An expanded mma matrix is an mma12 matrix that holds the same weights. */
-static void test_expand(void **state)
-{
-    static const int64_t shapes[][2] = {{17, 65}, {64, COLS_MAX}, {200, 1100}};
-    fixture *f = *state;
-    for (int s = 0; s < 3; s++) {
-        int64_t rows = shapes[s][0], cols = shapes[s][1];
-        fill(f, s == 2 ? SPECIAL : ORDINARY, rows, cols, 1);
-        glyd_buf buf = {0};
-        glyd_matrix mma;
-        assert_ok(glyd_pack(GLYD_LAYOUT_MMA, f->w, rows, cols, cols, NULL, &buf, &mma, NULL));
-        assert_int_equal(mma.layout, s == 0 ? GLYD_LAYOUT_BF16 : GLYD_LAYOUT_MMA);
-        size_t bytes = glyd_linear_expanded_bytes(&mma);
-        assert_int_equal(bytes > 0, s > 0);
-        void *memory = aligned_alloc(64, bytes / 64 * 64 + 64);
-        assert_non_null(memory);
-        glyd_linear_weight weight;
-        assert_ok(glyd_linear_weight_expand(&weight, &mma, memory, f->pools[3], NULL));
-        assert_ok(glyd_check(&weight.matrix, NULL, NULL));
-        assert_int_equal(weight.matrix.layout, s == 0 ? GLYD_LAYOUT_BF16 : GLYD_LAYOUT_MMA12);
-        run_product(f, glyd_cpu_variant(), &weight.matrix, 1, 1);
-        uint16_t *back = malloc((size_t)(rows * cols) * sizeof *back);
-        assert_non_null(back);
-        assert_ok(glyd_unpack(&weight.matrix, 0, rows, back, cols, NULL, NULL));
-        assert_memory_equal(back, f->w, (size_t)(rows * cols) * sizeof *back);
-        free(back);
-        free(memory);
-        glyd_buf_free(&buf);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_small_shapes),
         cmocka_unit_test(test_model_shapes),
         cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_expand),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
