@@ -3,13 +3,16 @@
  *   bench_decode FOLDER [--threads N] [--prompt N] [--tokens N] [--rounds N]
  *
  * Each round is a request with a prompt of its own (made-up ids, so that nothing is reused) and a
- * greedy answer that no stop id ends. Prints lines `id value unit`, medians of the rounds.
+ * greedy answer that no stop id ends. Prints lines `id value unit`, medians of the rounds. With one
+ * thread there are also figures a second of processor time: what the clock would say if nothing
+ * else ran on the core.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "glyd/engine.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ROUNDS_MAX = 101, PROMPT_MAX = 4096 };
 
@@ -51,7 +54,22 @@ static options parse(int argc, char **argv)
     return o;
 }
 
-static glyd_result run_round(glyd_engine *engine, const options *o, int round)
+/* Processor time at the request's start, its first token and its last. */
+typedef struct timing {
+    clock_t start, first, last;
+    int n_tokens;
+} timing;
+
+static void note_token(void *arg, int32_t id)
+{
+    (void)id;
+    timing *t = arg;
+    t->last = clock();
+    if (t->n_tokens++ == 0)
+        t->first = t->last;
+}
+
+static glyd_result run_round(glyd_engine *engine, const options *o, int round, timing *t)
 {
     static int32_t ids[PROMPT_MAX];
     uint32_t state = 12345u + (uint32_t)round;
@@ -65,6 +83,9 @@ static glyd_result run_round(glyd_engine *engine, const options *o, int round)
     request.tokens_max = o->tokens;
     request.ignore_stop = true;
     request.sampling.temperature = 0;
+    request.on_token = note_token;
+    request.arg = t;
+    *t = (timing){.start = clock()};
     glyd_ticket *ticket;
     glyd_result result;
     glyd_error err;
@@ -102,17 +123,24 @@ int main(int argc, char **argv)
     glyd_error err;
     if (glyd_engine_open(&engine_options, &engine, &err) != GLYD_OK)
         fail(err.text);
-    double prompt[ROUNDS_MAX], decode[ROUNDS_MAX];
-    (void)run_round(engine, &o, -1); /* faults pages in */
+    double prompt[ROUNDS_MAX], decode[ROUNDS_MAX], cpu_prompt[ROUNDS_MAX], cpu_decode[ROUNDS_MAX];
+    timing t;
+    (void)run_round(engine, &o, -1, &t); /* faults pages in */
     for (int round = 0; round < o.rounds; round++) {
-        glyd_result r = run_round(engine, &o, round);
+        glyd_result r = run_round(engine, &o, round, &t);
         prompt[round] = o.prompt / r.prompt_s;
         decode[round] = (r.n_tokens - 1) / r.decode_s;
+        cpu_prompt[round] = o.prompt * (double)CLOCKS_PER_SEC / (double)(t.first - t.start);
+        cpu_decode[round] = (o.tokens - 1) * (double)CLOCKS_PER_SEC / (double)(t.last - t.first);
     }
     const glyd_engine_info *info = glyd_engine_describe(engine);
     printf("backend %s, %s weights\n", info->backend, glyd_layout_name(info->plan.layout));
     printf("run.prompt.t%d %.2f tokens/s\n", o.threads, median(prompt, o.rounds));
     printf("run.decode.t%d %.2f tokens/s\n", o.threads, median(decode, o.rounds));
+    if (o.threads == 1) {
+        printf("cpu.prompt.t1 %.2f tokens/s\n", median(cpu_prompt, o.rounds));
+        printf("cpu.decode.t1 %.2f tokens/s\n", median(cpu_decode, o.rounds));
+    }
     glyd_engine_close(engine);
     return 0;
 }

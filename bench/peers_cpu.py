@@ -10,6 +10,7 @@
 For each folder: writes a bf16 GGUF of it, packs it with `glyd pack`, then times llama.cpp, glyd on
 bf16 and glyd on the packed save in turn, round after round, for each number of threads. Prints
 lines `id value unit`: medians of the rounds, and ratios of glyd's median to llama.cpp's.
+With --cpu-time (one thread only) seconds are of processor time, so that a busy machine spoils less.
 --random first makes a folder with random weights in the shape of a 1.24-billion-weight Llama.
 """
 import argparse
@@ -45,7 +46,8 @@ NAMES = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
 def random_shapes(c):
     hidden, ffn = c["hidden_size"], c["intermediate_size"]
     kv = c["num_key_value_heads"] * c["head_dim"]
-    shapes = {"model.embed_tokens.weight": (c["vocab_size"], hidden), "model.norm.weight": (hidden,)}
+    shapes = {"model.embed_tokens.weight": (c["vocab_size"], hidden),
+              "model.norm.weight": (hidden,)}
     for i in range(c["num_hidden_layers"]):
         for name, shape in {"input_layernorm": (hidden,), "post_attention_layernorm": (hidden,),
                             "self_attn.q_proj": (hidden, hidden), "self_attn.k_proj": (kv, hidden),
@@ -62,7 +64,8 @@ def make_random(folder):
     shapes, header, offset = random_shapes(RANDOM_CONFIG), {}, 0
     for name, shape in shapes.items():
         size = 2 * int(np.prod(shape))
-        header[name] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [offset, offset + size]}
+        header[name] = {"dtype": "BF16", "shape": list(shape),
+                        "data_offsets": [offset, offset + size]}
         offset += size
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
@@ -171,23 +174,23 @@ class Llama:
         logits = self.api.llama_get_logits_ith(self.context, -1)
         return int(np.argmax(np.ctypeslib.as_array(logits, (self.n_vocab,))))
 
-    def run(self, threads, ids, n_tokens):
+    def run(self, threads, ids, n_tokens, clock=time.perf_counter):
         """Tokens a second of the prompt and of the greedy answer."""
         self.api.llama_set_n_threads(self.context, threads, threads)
         self.api.llama_memory_clear(self.api.llama_get_memory(self.context), True)
-        start = time.perf_counter()
+        start = clock()
         token = self.step(ids)
-        middle = time.perf_counter()
+        middle = clock()
         for _ in range(n_tokens - 1):
             token = self.step([token])
-        return len(ids) / (middle - start), (n_tokens - 1) / (time.perf_counter() - middle)
+        return len(ids) / (middle - start), (n_tokens - 1) / (clock() - middle)
 
 
-def run_glyd(folder, threads, n_prompt, n_tokens):
+def run_glyd(folder, threads, n_prompt, n_tokens, prefix):
     out = subprocess.run([BUILD / "bench_decode", folder, "--threads", str(threads), "--prompt",
                           str(n_prompt), "--tokens", str(n_tokens)],
                          check=True, capture_output=True, text=True).stdout
-    values = [line.split()[1] for line in out.splitlines() if line.startswith("run.")]
+    values = [line.split()[1] for line in out.splitlines() if line.startswith(prefix)]
     return float(values[0]), float(values[1])
 
 
@@ -199,14 +202,15 @@ def measure(name, folder, work, o):
         subprocess.run([BUILD / "glyd", "pack", folder, packed, "--layout", o.layout], check=True)
     llama = Llama(path, o.prompt + o.tokens + 8)
     rng = np.random.default_rng(2)
+    clock, prefix = (time.process_time, "cpu.") if o.cpu_time else (time.perf_counter, "run.")
     for threads in o.threads:
         runs = {"llama.cpp": [], "glyd-bf16": [], f"glyd-{o.layout}": []}
         llama.run(threads, [1] * o.prompt, 4)
         for _ in range(o.rounds):
             ids = rng.integers(0, llama.n_vocab, o.prompt).tolist()
-            runs["llama.cpp"].append(llama.run(threads, ids, o.tokens))
-            runs["glyd-bf16"].append(run_glyd(folder, threads, o.prompt, o.tokens))
-            runs[f"glyd-{o.layout}"].append(run_glyd(packed, threads, o.prompt, o.tokens))
+            runs["llama.cpp"].append(llama.run(threads, ids, o.tokens, clock))
+            runs["glyd-bf16"].append(run_glyd(folder, threads, o.prompt, o.tokens, prefix))
+            runs[f"glyd-{o.layout}"].append(run_glyd(packed, threads, o.prompt, o.tokens, prefix))
         for i, part in enumerate(("prompt", "decode")):
             base = statistics.median(r[i] for r in runs["llama.cpp"])
             for who, results in runs.items():
@@ -229,7 +233,10 @@ def main():
     parser.add_argument("--prompt", type=int, default=128)
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu-time", action="store_true")
     o = parser.parse_args()
+    if o.cpu_time:
+        o.threads = [1]
     o.work.mkdir(parents=True, exist_ok=True)
     if o.folder:
         measure("smollm2", o.folder, o.work, o)
