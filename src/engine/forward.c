@@ -7,6 +7,7 @@
 #include "engine/forward.h"
 #include "base/error.h"
 #include "engine/rope.h"
+#include "model/families.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,6 +42,8 @@ static glyd_status prefix(glyd_error *err, glyd_status status, glyd_role role, i
 {
     if (status == GLYD_OK)
         return GLYD_OK;
+    if (!glyd_role_in_layer(role))
+        return glyd_error_prefix(err, status, "%s", glyd_role_name(role));
     return glyd_error_prefix(err, status, "%s of layer %d", glyd_role_name(role), index);
 }
 
