@@ -29,7 +29,7 @@ static constexpr int few_warps_max(int token_tile, bool streams)
 {
     if (streams)
         return token_tile == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
-    return GLYD_GPU_FEW_UNITS_MAX + (token_tile == 64 ? 0 : 1);
+    return GLYD_GPU_FEW_UNITS_MAX + 1;
 }
 
 typedef struct few_args {
@@ -484,9 +484,7 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
         return few_launch<1, false>(p, config, maps, stream, err);
     case 16:
         return few_launch<2, false>(p, config, maps, stream, err);
-    case 32:
-        return few_launch<4, false>(p, config, maps, stream, err);
     default:
-        return few_launch<8, false>(p, config, maps, stream, err);
+        return few_launch<4, false>(p, config, maps, stream, err);
     }
 }
