@@ -69,10 +69,8 @@ static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_
         (int64_t)GLYD_GPU_FEW_BLOCKS * (s->slices * n * X_ROW_BYTES + units * BLOCK_BYTES);
     int64_t sums = s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0;
     int64_t fixed = sums + GLYD_GPU_BARRIER_BYTES;
-    /* Half an SM, where that is enough: then the next kernel's CTAs can start beside these. */
-    int stages = ring_stages(stage, fixed, 2 * per_sm);
-    if (stages < 4)
-        stages = ring_stages(stage, fixed, per_sm);
+    /* All that is there: two kernels' CTAs side by side on an SM would share it unevenly. */
+    int stages = ring_stages(stage, fixed, per_sm);
     int threads = (units + 1) * GLYD_LANES;
     int units_max = n == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
     if (stages < 3 || units > units_max || (int64_t)threads * registers * per_sm > SM_REGISTERS)
