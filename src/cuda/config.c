@@ -12,15 +12,16 @@ enum {
     X_ROW_BYTES = GLYD_BLOCK_COLS * 2,
     SM_REGISTERS = 65536,
     GPU_BYTES_A_CYCLE = 2300,  /* of memory, all SMs together */
-    SM_BYTES_A_CYCLE = 40,     /* what one SM can take in */
+    SM_BYTES_A_CYCLE = 22,     /* what one SM can take in */
     FEW_ISSUE_CYCLES = 32,     /* FEW: of an SM's four schedulers, a block's instructions */
     DECODE_BLOCK_CYCLES = 900, /* a warp's that decodes a stream, from one block to the next */
     DECODE_ISSUE_CYCLES = 85,  /* of an SM's four schedulers, a block's decoding */
     EXPAND_CYCLES = 160,       /* of an SM, to decode a block beforehand */
     FEW_LAUNCH_CYCLES = 4800,  /* filling the ring and writing results, a round of CTAs */
+    FEW_CTA_CYCLES = 200,      /* each CTA more an SM */
     MANY_LAUNCH_CYCLES = 5000,
     WARPGROUP_ROWS = 64,
-    FEW_TOKENS_MAX = 64,
+    FEW_TOKENS_MAX = 32,
     STREAM_TOKENS_MAX = 16,
 };
 
@@ -54,20 +55,21 @@ static int ring_stages(int64_t stage_bytes, int64_t fixed_bytes, int per_sm)
 /* A multiplying warp's cycles from one block to the next. */
 static int few_block_cycles(int token_tile)
 {
-    return token_tile == 8 ? 310 : token_tile == 16 ? 340 : token_tile == 32 ? 395 : 560;
+    return token_tile == 8 ? 310 : token_tile == 16 ? 340 : 395;
 }
 
 /* Fill *config for `tiles` tiles a CTA and `per_sm` CTAs an SM. Cycles, or INT64_MAX where that
  * does not fit. */
 static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_config *config)
 {
-    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : s->tokens <= 32 ? 32 : 64;
-    int registers = n <= 16 ? 96 : n == 32 ? 112 : 168; /* of a thread, at most */
+    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32;
+    int registers = n <= 16 ? 96 : 112; /* of a thread, at most */
     int units = tiles * s->slices;
     int64_t stage =
         (int64_t)GLYD_GPU_FEW_BLOCKS * (s->slices * n * X_ROW_BYTES + units * BLOCK_BYTES);
     int64_t sums = s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0;
     int64_t fixed = sums + GLYD_GPU_BARRIER_BYTES;
+    /* All that is there: two kernels' CTAs side by side on an SM would share it unevenly. */
     int stages = ring_stages(stage, fixed, per_sm);
     int threads = (units + 1) * GLYD_LANES;
     int units_max = n == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
@@ -88,8 +90,11 @@ static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_
     int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
     int64_t step = max64(few_block_cycles(n), resident * units * FEW_ISSUE_CYCLES);
     step = max64(step, load_cycles(resident * units * BLOCK_BYTES, active));
-    return ceil_div(ctas, slots) *
-           (glyd_gpu_slice_blocks(s->cols, s->slices) * step + FEW_LAUNCH_CYCLES / per_sm);
+    /* A round's beginning hides behind the CTAs that still run beside it; but each CTA more an SM
+     * is one more to start. */
+    int64_t rounds = ceil_div(ctas, slots);
+    return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + FEW_LAUNCH_CYCLES +
+           (rounds - 1) * FEW_LAUNCH_CYCLES / (2 * per_sm) + (per_sm - 1) * FEW_CTA_CYCLES;
 }
 
 /* Cycles to decode a slice's runs and multiply by them: each decoder's runs one after another,

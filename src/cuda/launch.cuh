@@ -35,6 +35,16 @@ static inline packed_arrays arrays_of(const glyd_matrix *m, const uint8_t *codes
     return a;
 }
 
+/* The attribute that lets a kernel start before those in front of it have ended: it then waits by
+ * itself before it reads tokens or writes results. Not where the codes are being decoded into the
+ * workspace just before. Returns the number of attributes set. */
+static inline unsigned launch_early(const glyd_gpu_config *config, cudaLaunchAttribute *attribute)
+{
+    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute->val.programmaticStreamSerializationAllowed = 1;
+    return config->expand ? 0 : 1;
+}
+
 /* What the copy engine brings, each in boxes; what lies outside an array reads as zero.
  *   x          [tokens, cols] bf16: 64 columns of a tile of tokens, swizzled by 128 bytes
  *   sm, codes  [tiles, blocks * bytes / 8] uint64: some blocks of some tiles, as they lie */

@@ -29,7 +29,7 @@ static constexpr int few_warps_max(int token_tile, bool streams)
 {
     if (streams)
         return token_tile == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
-    return GLYD_GPU_FEW_UNITS_MAX + (token_tile == 64 ? 0 : 1);
+    return GLYD_GPU_FEW_UNITS_MAX + 1;
 }
 
 typedef struct few_args {
@@ -61,35 +61,76 @@ static __device__ __forceinline__ int part_blocks(const few_args &p, int s, int 
     return max(0, min(BLOCKS, end - first - i * BLOCKS));
 }
 
-/* One thread feeds the ring: for each slice a box of sm, one of codes and its X. */
+/* What the feeding thread brings, and where to. */
+typedef struct few_feeder {
+    uint32_t ring, full, slice_units, x_box, slice_bytes;
+    int tile, token;
+} few_feeder;
+
+/* Slices that have a part i: the last one may end before the others. */
+static __device__ __forceinline__ int few_slices(const few_args &p, int i)
+{
+    return part_blocks(p, p.slices - 1, i) ? p.slices : p.slices - 1;
+}
+
+/* Part i of every slice's weights, to a stage that is empty. */
+template <bool STREAMS>
+static __device__ __forceinline__ void few_bring_weights(const few_args &p, const linear_maps &maps,
+                                                         const few_feeder &f, int i, int stage)
+{
+    const few_stage<STREAMS> at(p, (int)f.x_box / X_ROW_BYTES);
+    uint32_t to = f.ring + (uint32_t)stage * at.bytes, ready = f.full + 8u * (uint32_t)stage;
+    int slices = few_slices(p, i);
+    barrier_expect(ready, (uint32_t)slices * f.slice_bytes);
+    for (int s = 0; s < slices; s++) {
+        int block = s * p.slice_blocks + i * BLOCKS;
+        uint32_t unit = (uint32_t)s * f.slice_units;
+        copy_box(to + at.sm_at + unit * SM_BYTES, &maps.sm, block * (SM_BYTES / 8), f.tile, ready);
+        if constexpr (!STREAMS)
+            copy_box(to + at.codes_at + unit * CODE_BYTES, &maps.codes, block * (CODE_BYTES / 8),
+                     f.tile, ready);
+    }
+}
+
+/* Part i of every slice's tokens. */
+template <bool STREAMS>
+static __device__ __forceinline__ void few_bring_tokens(const few_args &p, const linear_maps &maps,
+                                                        const few_feeder &f, int i, int stage)
+{
+    const few_stage<STREAMS> at(p, (int)f.x_box / X_ROW_BYTES);
+    uint32_t to = f.ring + (uint32_t)stage * at.bytes, ready = f.full + 8u * (uint32_t)stage;
+    for (int s = 0; s < few_slices(p, i); s++) {
+        for (int b = 0; b < BLOCKS; b++)
+            copy_box(to + (uint32_t)(s * BLOCKS + b) * f.x_box, &maps.x,
+                     (s * p.slice_blocks + i * BLOCKS + b) * GLYD_BLOCK_COLS, f.token, ready);
+    }
+}
+
+/* One thread feeds the ring. Weights come even before the kernel that makes the tokens has ended:
+ * whatever fits into the ring is on its way by then. */
 template <bool STREAMS>
 static __device__ void few_feed(const few_args &p, const linear_maps &maps, int token_tile,
                                 uint32_t ring, uint32_t full, uint32_t empty)
 {
     const few_stage<STREAMS> at(p, token_tile);
-    int tile = (int)blockIdx.x * p.tiles, parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
-    uint32_t slice_units = (uint32_t)(p.tiles * BLOCKS);
-    uint32_t x_box = (uint32_t)(token_tile * X_ROW_BYTES);
-    uint32_t slice_bytes = slice_units * (SM_BYTES + (STREAMS ? 0 : CODE_BYTES)) + at.x_bytes;
-    for (int i = 0, stage = 0, parity = 1; i < parts; i++) {
-        uint32_t to = ring + (uint32_t)stage * at.bytes, ready = full + 8u * (uint32_t)stage;
-        int slices = 0; /* those that are not at their end: the last one may be before others */
-        while (slices < p.slices && part_blocks(p, slices, i))
-            slices++;
+    few_feeder f;
+    f.ring = ring;
+    f.full = full;
+    f.tile = (int)blockIdx.x * p.tiles;
+    f.token = (int)blockIdx.y * token_tile;
+    f.slice_units = (uint32_t)(p.tiles * BLOCKS);
+    f.x_box = (uint32_t)(token_tile * X_ROW_BYTES);
+    f.slice_bytes = f.slice_units * (SM_BYTES + (STREAMS ? 0 : CODE_BYTES)) + at.x_bytes;
+    int parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS, ahead = min(parts, p.stages);
+    for (int i = 0; i < ahead; i++)
+        few_bring_weights<STREAMS>(p, maps, f, i, i);
+    grid_wait();
+    for (int i = 0; i < ahead; i++)
+        few_bring_tokens<STREAMS>(p, maps, f, i, i);
+    for (int i = ahead, stage = 0, parity = 0; i < parts; i++) {
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
-        barrier_expect(ready, (uint32_t)slices * slice_bytes);
-        for (int s = 0; s < slices; s++) {
-            int block = s * p.slice_blocks + i * BLOCKS;
-            uint32_t unit = (uint32_t)s * slice_units;
-            copy_box(to + at.sm_at + unit * SM_BYTES, &maps.sm, block * (SM_BYTES / 8), tile,
-                     ready);
-            if constexpr (!STREAMS)
-                copy_box(to + at.codes_at + unit * CODE_BYTES, &maps.codes,
-                         block * (CODE_BYTES / 8), tile, ready);
-            for (int b = 0; b < BLOCKS; b++)
-                copy_box(to + (uint32_t)(s * BLOCKS + b) * x_box, &maps.x,
-                         (block + b) * GLYD_BLOCK_COLS, (int)blockIdx.y * token_tile, ready);
-        }
+        few_bring_weights<STREAMS>(p, maps, f, i, stage);
+        few_bring_tokens<STREAMS>(p, maps, f, i, stage);
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
@@ -363,6 +404,7 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
         start = (start + GLYD_GPU_FEW_WORDS_BYTES - 1) & ~(GLYD_GPU_FEW_WORDS_BYTES - 1u);
     const few_layout l(p, at, start, NT);
     int units = p.tiles * p.slices, warp = (int)threadIdx.x / 32;
+    grid_let_next();
     few_planes f = {l.planes, l.words,         l.empty + 8u * (uint32_t)p.stages,
                     0,        p.decoders_log2, p.planes_log2};
     f.empty = f.full + ((uint32_t)units << p.decoders_log2 << p.planes_log2) / 2 * 8;
@@ -391,6 +433,7 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     }
     float sum[NT][4] = {};
     few_chain<NT, STREAMS>(p, f, sum, l.ring, l.full);
+    grid_wait(); /* those before may still read what is written now */
     if (few_add_slices<NT>(p, sum, (float *)__cvta_shared_to_generic(l.sums)))
         few_store<NT>(p, sum);
 }
@@ -403,9 +446,15 @@ static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
     GLYD_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               config->shared_bytes),
                          "linear", err));
-    dim3 grid((unsigned)config->grid_rows, (unsigned)config->grid_tokens);
-    kernel<<<grid, (unsigned)config->threads, (size_t)config->shared_bytes, stream>>>(maps, p);
-    return cuda_status(cudaGetLastError(), "linear", err);
+    cudaLaunchAttribute early;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = dim3((unsigned)config->grid_rows, (unsigned)config->grid_tokens);
+    launch.blockDim = dim3((unsigned)config->threads);
+    launch.dynamicSmemBytes = (size_t)config->shared_bytes;
+    launch.stream = stream;
+    launch.attrs = &early;
+    launch.numAttrs = launch_early(config, &early);
+    return cuda_status(cudaLaunchKernelEx(&launch, kernel, maps, p), "linear", err);
 }
 
 extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
@@ -435,9 +484,7 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
         return few_launch<1, false>(p, config, maps, stream, err);
     case 16:
         return few_launch<2, false>(p, config, maps, stream, err);
-    case 32:
-        return few_launch<4, false>(p, config, maps, stream, err);
     default:
-        return few_launch<8, false>(p, config, maps, stream, err);
+        return few_launch<4, false>(p, config, maps, stream, err);
     }
 }

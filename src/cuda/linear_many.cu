@@ -55,24 +55,50 @@ static __device__ __forceinline__ int many_blocks(const many_args &p)
     return min(p.slice_blocks, p.w.blocks - (int)blockIdx.z * p.slice_blocks);
 }
 
-/* One thread feeds the ring: a box of each part of a stage. */
+/* A stage's weights: tiles from `tile`, blocks from `block`. */
+template <int N, int WGS>
+static __device__ __forceinline__ void many_bring_weights(const linear_maps &maps, uint32_t to,
+                                                          uint32_t ready, int tile, int block)
+{
+    typedef many_stage<N, WGS> at;
+    barrier_expect(ready, at::bytes);
+    copy_box(to + at::sm_at, &maps.sm, block * (SM_BYTES / 8), tile, ready);
+    copy_box(to + at::codes_at, &maps.codes, block * (CODE_BYTES / 8), tile, ready);
+}
+
+/* And its tokens. */
+template <int N, int WGS>
+static __device__ __forceinline__ void many_bring_tokens(const linear_maps &maps, uint32_t to,
+                                                         uint32_t ready, int token, int block)
+{
+    typedef many_stage<N, WGS> at;
+    for (int b = 0; b < at::blocks; b++)
+        copy_box(to + (uint32_t)b * at::x_bytes, &maps.x, (block + b) * GLYD_BLOCK_COLS, token,
+                 ready);
+}
+
+/* One thread feeds the ring. Weights come even before the kernel that makes the tokens has ended:
+ * whatever fits into the ring is on its way by then. */
 template <int N, int WGS>
 static __device__ void many_feed(const many_args &p, const linear_maps &maps, uint32_t ring,
                                  uint32_t full, uint32_t empty)
 {
     typedef many_stage<N, WGS> at;
-    int block = (int)blockIdx.z * p.slice_blocks, n = many_blocks(p);
-    int token = (int)blockIdx.x % p.token_tiles * N;
+    int first = (int)blockIdx.z * p.slice_blocks, token = (int)blockIdx.x % p.token_tiles * N;
     int tile = (int)blockIdx.x / p.token_tiles * 4 * WGS;
-    for (int i = 0, stage = 0, parity = 1; i < n; i += at::blocks, block += at::blocks) {
+    int parts = (many_blocks(p) + at::blocks - 1) / at::blocks, ahead = min(parts, p.stages);
+    for (int i = 0; i < ahead; i++)
+        many_bring_weights<N, WGS>(maps, ring + (uint32_t)i * at::bytes, full + 8u * (uint32_t)i,
+                                   tile, first + i * at::blocks);
+    grid_wait();
+    for (int i = 0; i < ahead; i++)
+        many_bring_tokens<N, WGS>(maps, ring + (uint32_t)i * at::bytes, full + 8u * (uint32_t)i,
+                                  token, first + i * at::blocks);
+    for (int i = ahead, stage = 0, parity = 0; i < parts; i++) {
         uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
-        barrier_expect(ready, at::bytes);
-        copy_box(to + at::sm_at, &maps.sm, block * (SM_BYTES / 8), tile, ready);
-        copy_box(to + at::codes_at, &maps.codes, block * (CODE_BYTES / 8), tile, ready);
-        for (int b = 0; b < at::blocks; b++)
-            copy_box(to + (uint32_t)b * at::x_bytes, &maps.x, (block + b) * GLYD_BLOCK_COLS, token,
-                     ready);
+        many_bring_weights<N, WGS>(maps, to, ready, tile, first + i * at::blocks);
+        many_bring_tokens<N, WGS>(maps, to, ready, token, first + i * at::blocks);
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
@@ -252,6 +278,7 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
     extern __shared__ __align__(1024) uint8_t shared[];
     typedef many_stage<N, WGS> at;
     uint32_t ring = shared_address(shared);
+    grid_let_next();
     uint32_t full = ring + (uint32_t)p.stages * at::bytes, empty = full + 8u * (uint32_t)p.stages;
     if (threadIdx.x == 0) {
         for (int i = 0; i < p.stages; i++) {
@@ -271,6 +298,7 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
             registers_more<232>();
         float sum[N / 2];
         many_chain<N, WGS>(p, sum, ring, full, empty);
+        grid_wait();                    /* those before may still read what is written now */
         group_sync(1, WGS * WARPGROUP); /* nobody reads the ring any more */
         if (many_add_slices<N, WGS>(p, sum, shared))
             many_store<N, WGS>(p, sum, shared);
@@ -286,18 +314,18 @@ static glyd_status many_launch(const many_args &p, const glyd_gpu_config *config
                                               cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               config->shared_bytes),
                          "linear", err));
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = cluster.val.clusterDim.y = 1;
-    cluster.val.clusterDim.z = (unsigned)p.slices;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeClusterDimension;
+    attributes[0].val.clusterDim.x = attributes[0].val.clusterDim.y = 1;
+    attributes[0].val.clusterDim.z = (unsigned)p.slices;
     cudaLaunchConfig_t launch = {};
     launch.gridDim =
         dim3((unsigned)(config->grid_rows * config->grid_tokens), 1, (unsigned)p.slices);
     launch.blockDim = dim3((unsigned)config->threads);
     launch.dynamicSmemBytes = (size_t)config->shared_bytes;
     launch.stream = stream;
-    launch.attrs = &cluster;
-    launch.numAttrs = 1;
+    launch.attrs = attributes;
+    launch.numAttrs = 1 + launch_early(config, &attributes[1]);
     return cuda_status(cudaLaunchKernelEx(&launch, linear_many_kernel<N, WGS>, maps, p), "linear",
                        err);
 }

@@ -177,6 +177,20 @@ static __device__ __forceinline__ void copy_map_prefetch(const CUtensorMap *map)
     asm volatile("prefetch.tensormap [%0];" : : "l"(map) : "memory");
 }
 
+/* --- the kernels before and after this one in its stream (sm_90) --- */
+
+/* Wait until those before have ended and what they wrote can be read. */
+static __device__ __forceinline__ void grid_wait(void)
+{
+    asm volatile("griddepcontrol.wait;" : : : "memory");
+}
+
+/* Let the next one start, as far as there is room, once every CTA has said so. */
+static __device__ __forceinline__ void grid_let_next(void)
+{
+    asm volatile("griddepcontrol.launch_dependents;" : : : "memory");
+}
+
 /* --- clusters (sm_90) --- */
 
 static __device__ __forceinline__ void cluster_sync(void)
