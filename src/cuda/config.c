@@ -5,23 +5,23 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "cuda/config.h"
-#include <limits.h>
+#include <stdbool.h>
 
 enum {
     BLOCK_BYTES = (GLYD_BLOCK_SM_WORDS + GLYD_BLOCK_CODE_WORDS) * 4,
     X_ROW_BYTES = GLYD_BLOCK_COLS * 2,
     SM_REGISTERS = 65536,
-    GPU_BYTES_A_CYCLE = 2500,    /* of memory, all SMs together */
-    SM_BYTES_A_CYCLE = 40,       /* what one SM can take in */
-    FEW_BLOCK_CYCLES = 300,      /* a warp's latency from one block to the next */
-    DECODE_BLOCK_CYCLES = 900,   /* a warp's that decodes a stream */
-    DECODE_ISSUE_CYCLES = 85,    /* of an SM's shared memory for a block's lookups */
-    MANY_BLOCK_CYCLES = 350,     /* a warpgroup's */
-    TENSOR_FLOPS_A_CYCLE = 4096, /* of an SM */
-    LAUNCH_CYCLES = 3000,        /* filling the ring and writing results, a round of CTAs */
+    GPU_BYTES_A_CYCLE = 2300,  /* of memory, all SMs together */
+    SM_BYTES_A_CYCLE = 40,     /* what one SM can take in */
+    FEW_ISSUE_CYCLES = 32,     /* FEW: of an SM's four schedulers, a block's instructions */
+    DECODE_BLOCK_CYCLES = 900, /* a warp's that decodes a stream, from one block to the next */
+    DECODE_ISSUE_CYCLES = 85,  /* of an SM's four schedulers, a block's decoding */
+    EXPAND_CYCLES = 160,       /* of an SM, to decode a block beforehand */
+    FEW_LAUNCH_CYCLES = 4800,  /* filling the ring and writing results, a round of CTAs */
+    MANY_LAUNCH_CYCLES = 5000,
     WARPGROUP_ROWS = 64,
-    FEW_TOKENS_MAX = 128,
-    MANY_TOKENS_MIN = 32,
+    FEW_TOKENS_MAX = 64,
+    STREAM_TOKENS_MAX = 16,
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -49,6 +49,12 @@ static int ring_stages(int64_t stage_bytes, int64_t fixed_bytes, int per_sm)
         room = GLYD_GPU_SHARED_MAX - fixed_bytes;
     int64_t stages = room / stage_bytes, most = GLYD_GPU_BARRIER_BYTES / 16;
     return (int)(stages < most ? stages : most);
+}
+
+/* A multiplying warp's cycles from one block to the next. */
+static int few_block_cycles(int token_tile)
+{
+    return token_tile == 8 ? 310 : token_tile == 16 ? 340 : token_tile == 32 ? 395 : 560;
 }
 
 /* Fill *config for `tiles` tiles a CTA and `per_sm` CTAs an SM. Cycles, or INT64_MAX where that
@@ -80,9 +86,10 @@ static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_
     int64_t ctas = config->grid_rows * config->grid_tokens, slots = (int64_t)per_sm * s->n_sms;
     int64_t active = ctas < s->n_sms ? ctas : s->n_sms;
     int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
-    int64_t step = max64(FEW_BLOCK_CYCLES, load_cycles(resident * units * BLOCK_BYTES, active));
+    int64_t step = max64(few_block_cycles(n), resident * units * FEW_ISSUE_CYCLES);
+    step = max64(step, load_cycles(resident * units * BLOCK_BYTES, active));
     return ceil_div(ctas, slots) *
-           (glyd_gpu_slice_blocks(s->cols, s->slices) * step + LAUNCH_CYCLES / per_sm);
+           (glyd_gpu_slice_blocks(s->cols, s->slices) * step + FEW_LAUNCH_CYCLES / per_sm);
 }
 
 /* Cycles to decode a slice's runs and multiply by them: each decoder's runs one after another,
@@ -93,7 +100,7 @@ static int64_t stream_cycles(const glyd_gpu_shape *s, int units, int decoders)
     int64_t runs = ceil_div(blocks, GLYD_RUN_BLOCKS);
     int64_t turns = ceil_div(runs, decoders), side = runs < decoders ? runs : decoders;
     int64_t decode = max64(DECODE_BLOCK_CYCLES, (int64_t)units * decoders * DECODE_ISSUE_CYCLES);
-    return GLYD_RUN_BLOCKS * (turns * decode + (side - 1) * FEW_BLOCK_CYCLES);
+    return GLYD_RUN_BLOCKS * (turns * decode + (side - 1) * few_block_cycles(8));
 }
 
 /* As few_try, where warps of the same CTA decode the streams. */
@@ -130,15 +137,21 @@ static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
         .grid_tokens = ceil_div(s->tokens, n),
     };
     int64_t ctas = config->grid_rows * config->grid_tokens;
-    return ceil_div(ctas, s->n_sms) * (stream_cycles(s, units, 1 << decoders_log2) + LAUNCH_CYCLES);
+    return ceil_div(ctas, s->n_sms) *
+           (stream_cycles(s, units, 1 << decoders_log2) + FEW_LAUNCH_CYCLES);
 }
 
-static int64_t many_try(const glyd_gpu_shape *s, int n, int groups, int per_sm,
-                        glyd_gpu_config *config)
+/* MANY's tiles, and a CTA's cycles from one block to the next. */
+static const struct {
+    int tokens, groups, block_cycles;
+} many_tiles[] = {{64, 1, 350}, {64, 2, 480}, {128, 1, 450}, {128, 2, 680}, {256, 2, 1040}};
+
+static int64_t many_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
 {
+    int n = many_tiles[i].tokens, groups = many_tiles[i].groups;
     int blocks = n == 256 ? 1 : 2; /* of a stage */
     int64_t stage = blocks * ((int64_t)n * X_ROW_BYTES + groups * 4 * BLOCK_BYTES);
-    int stages = ring_stages(stage, GLYD_GPU_BARRIER_BYTES, per_sm);
+    int stages = ring_stages(stage, GLYD_GPU_BARRIER_BYTES, 1);
     *config = (glyd_gpu_config){
         .kernel = GLYD_GPU_KERNEL_MANY,
         .token_tile = n,
@@ -150,62 +163,49 @@ static int64_t many_try(const glyd_gpu_shape *s, int n, int groups, int per_sm,
         .grid_tokens = ceil_div(s->tokens, n),
     };
     int64_t ctas = config->grid_rows * config->grid_tokens * s->slices;
-    int64_t slots = (int64_t)per_sm * s->n_sms, active = ctas < s->n_sms ? ctas : s->n_sms;
-    int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
-    int64_t flops = 2LL * groups * WARPGROUP_ROWS * n * GLYD_BLOCK_COLS;
-    int64_t step = max64(MANY_BLOCK_CYCLES, resident * flops / TENSOR_FLOPS_A_CYCLE);
-    int64_t bytes = resident * groups * 4 * BLOCK_BYTES / ceil_div(s->tokens, n);
-    step = max64(step, load_cycles(bytes, active));
-    return ceil_div(ctas, slots) *
-           (glyd_gpu_slice_blocks(s->cols, s->slices) * step + LAUNCH_CYCLES);
+    int64_t active = ctas < s->n_sms ? ctas : s->n_sms;
+    int64_t bytes = groups * 4 * BLOCK_BYTES / config->grid_tokens;
+    int64_t step = max64(many_tiles[i].block_cycles, load_cycles(bytes, active));
+    return ceil_div(ctas, s->n_sms) *
+           (glyd_gpu_slice_blocks(s->cols, s->slices) * step + MANY_LAUNCH_CYCLES);
 }
 
-static const struct {
-    int n, groups, per_sm;
-} many_candidates[] = {{64, 1, 1},  {128, 1, 1}, {64, 1, 2}, {64, 2, 1},
-                       {128, 1, 2}, {128, 2, 1}, {256, 2, 1}};
-
 enum {
-    N_MANY = sizeof many_candidates / sizeof *many_candidates,
+    N_MANY = sizeof many_tiles / sizeof *many_tiles,
     FEW_PER_SM = 4,
     N_FEW = GLYD_GPU_FEW_UNITS_MAX * FEW_PER_SM,
     STREAM_DECODERS = 3, /* 1, 2 or 4 */
     N_STREAM = GLYD_GPU_FEW_UNITS_MAX * STREAM_DECODERS,
-    STREAM_TOKENS_MAX = 16,
-    EXPAND_CYCLES = 160, /* of an SM, to decode a block beforehand */
 };
 
 /* Candidate i's cycles; INT64_MAX where it does not fit, -1 past the last. */
 static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
 {
+    bool streams = s->layout == GLYD_LAYOUT_MMA;
     *config = (glyd_gpu_config){
         .kernel = GLYD_GPU_KERNEL_PLAIN,
         .token_tile = 16,
-        .expand = s->layout == GLYD_LAYOUT_MMA,
+        .expand = streams,
     };
     if (s->capability != 90 || i >= N_MANY + N_FEW + N_STREAM)
         return -1;
-    int64_t cycles = INT64_MAX, expand = config->expand ? EXPAND_CYCLES : 0;
+    int64_t cycles = INT64_MAX;
     if (i < N_MANY) {
-        if (s->slices <= GLYD_GPU_CLUSTER_MAX && s->tokens > MANY_TOKENS_MIN)
-            cycles = many_try(s, many_candidates[i].n, many_candidates[i].groups,
-                              many_candidates[i].per_sm, config);
+        if (s->slices <= GLYD_GPU_CLUSTER_MAX)
+            cycles = many_try(s, i, config);
     } else if (i < N_MANY + N_FEW) {
-        int tiles = (i - N_MANY) / FEW_PER_SM + 1, per_sm = (i - N_MANY) % FEW_PER_SM + 1;
         if (s->tokens <= FEW_TOKENS_MAX)
-            cycles = few_try(s, tiles, per_sm, config);
-    } else {
-        int tiles = (i - N_MANY - N_FEW) / STREAM_DECODERS + 1;
-        int decoders_log2 = (i - N_MANY - N_FEW) % STREAM_DECODERS;
-        int64_t slice = glyd_gpu_slice_blocks(s->cols, s->slices);
-        if (s->layout == GLYD_LAYOUT_MMA && s->run_blocks == GLYD_RUN_BLOCKS &&
-            s->tokens <= STREAM_TOKENS_MAX && (s->slices == 1 || slice % 2 == 0))
-            return stream_try(s, tiles, decoders_log2, config);
+            cycles =
+                few_try(s, (i - N_MANY) / FEW_PER_SM + 1, (i - N_MANY) % FEW_PER_SM + 1, config);
+    } else if (streams && s->run_blocks == GLYD_RUN_BLOCKS && s->tokens <= STREAM_TOKENS_MAX &&
+               (s->slices == 1 || glyd_gpu_slice_blocks(s->cols, s->slices) % 2 == 0)) {
+        i -= N_MANY + N_FEW;
+        return stream_try(s, i / STREAM_DECODERS + 1, i % STREAM_DECODERS, config);
     }
-    config->expand = s->layout == GLYD_LAYOUT_MMA;
-    return cycles == INT64_MAX
-               ? cycles
-               : cycles + expand * glyd_tiles_of(s->rows) * glyd_blocks_of(s->cols) / s->n_sms;
+    config->expand = streams;
+    if (streams && cycles < INT64_MAX)
+        cycles += EXPAND_CYCLES * glyd_tiles_of(s->rows) * glyd_blocks_of(s->cols) / s->n_sms;
+    return cycles;
 }
 
 int glyd_gpu_config_candidate(const glyd_gpu_shape *shape, int i, glyd_gpu_config *config)

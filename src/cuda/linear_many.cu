@@ -88,8 +88,10 @@ typedef struct many_walk {
     escape_window escapes;
 } many_walk;
 
-/* Decode the walk's next stage into `a` and start its products. */
-template <int N, int WGS>
+/* Decode BLOCKS blocks of the walk's next stage into `a` and start their products, as one group:
+ * with a branch among them they would become several, and the wait for the group before this one
+ * would wait for a part of this one. */
+template <int N, int WGS, int BLOCKS>
 static __device__ __forceinline__ void
 many_step(const packed_arrays &w, float *sum, uint32_t (*a)[GLYD_FRAGMENT_REGISTERS], many_walk *k)
 {
@@ -102,22 +104,20 @@ many_step(const packed_arrays &w, float *sum, uint32_t (*a)[GLYD_FRAGMENT_REGIST
     const uint4 *codes =
         (const uint4 *)__cvta_shared_to_generic(x + at::codes_at + place * CODE_BYTES + lane);
 #pragma unroll
-    for (int b = 0; b < at::blocks; b++)
+    for (int b = 0; b < BLOCKS; b++)
         fragment_decode(a[b], sm[64 * b], sm[64 * b + 32], codes[32 * b], k->base);
 #pragma unroll
-    for (int b = 0; b < at::blocks; b++)
+    for (int b = 0; b < BLOCKS; b++)
         escapes_put(w, a[b], &k->escapes, k->tile, k->block + b, k->lane);
     wgmma_fence();
 #pragma unroll
-    for (int b = 0; b < at::blocks; b++) {
-        if (k->block + b >= k->end)
-            break;
+    for (int i = 0; i < BLOCKS * GLYD_BLOCK_GROUPS; i++) {
+        int b = i / GLYD_BLOCK_GROUPS, j = i % GLYD_BLOCK_GROUPS;
         uint64_t operand = wgmma_operand(x + (uint32_t)b * at::x_bytes);
-#pragma unroll
-        for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)
-            wgmma_k16<N>(sum, a[b] + 4 * j, operand + (uint64_t)(j * GLYD_GROUP_COLS * 2 >> 4));
+        wgmma_k16<N>(sum, a[b] + 4 * j, operand + (uint64_t)(j * GLYD_GROUP_COLS * 2 >> 4));
     }
     wgmma_commit();
+    k->block += BLOCKS;
 }
 
 /* The products of the stage before the last one started are done: let go of it. */
@@ -144,35 +144,34 @@ static __device__ __forceinline__ void many_chain(const many_args &p, float *sum
     k.ring = ring;
     k.full = full;
     k.empty = empty;
-    keep(k.ring);
-    keep(k.full);
-    keep(k.empty);
     k.stage = k.parity = 0;
     k.tile = min((int)blockIdx.x / p.token_tiles * 4 * WGS + k.warp, p.w.tiles - 1);
     int first = (int)blockIdx.z * p.slice_blocks;
     k.block = first;
     k.end = first + many_blocks(p);
-    keep(k.end);
     k.base = bases_of(p.w, k.tile, k.lane);
     k.escapes = escapes_from(p.w, k.tile, first, k.lane);
 #pragma unroll
     for (int i = 0; i < N / 2; i++)
         sum[i] = 0;
     uint32_t a[2][at::blocks][GLYD_FRAGMENT_REGISTERS];
-    for (;;) {
+    bool has_before = false;
+    while (k.block + at::blocks <= k.end) {
 #pragma unroll
         for (int odd = 0; odd < 2; odd++) {
-            if (k.block >= k.end)
+            if (odd && k.block + at::blocks > k.end)
                 break;
-            many_step<N, WGS>(p.w, sum, a[odd], &k);
+            many_step<N, WGS, at::blocks>(p.w, sum, a[odd], &k);
             wgmma_wait<1>(); /* the registers a[!odd] and the stage before are free */
-            many_next(&k, p.stages, k.block > first);
-            k.block += at::blocks;
+            many_next(&k, p.stages, has_before);
+            has_before = true;
         }
-        if (k.block >= k.end)
-            break;
     }
     wgmma_wait<0>();
+    if (k.block < k.end) { /* half a stage is left */
+        many_step<N, WGS, 1>(p.w, sum, a[0], &k);
+        wgmma_wait<0>();
+    }
 }
 
 /* Slices of a tile added in order, by the first CTA of the cluster. True in that CTA. */

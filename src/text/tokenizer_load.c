@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_merges.h"
 #include "text/tokenizer_steps.h"
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,30 @@ static glyd_status load_merges(glyd_bpe *bpe, const json_t *merges, glyd_error *
     return status;
 }
 
-static glyd_status load_model(glyd_bpe *bpe, const json_t *model, glyd_error *err)
+/* The merges that were cut out of the text. */
+static glyd_status load_merge_list(glyd_bpe *bpe, glyd_merge_list list, size_t n, glyd_error *err)
+{
+    glyd_buf scratch[2] = {{0}, {0}};
+    uint32_t rank = 0;
+    glyd_status status = glyd_bpe_merges_init(bpe, n);
+    if (status != GLYD_OK)
+        GLYD_FAIL(err, status, "there are %zu merges", n);
+    for (bool found = true; found;) {
+        glyd_span left, right;
+        status = glyd_merges_next(&list, &scratch[0], &found, &left, &right);
+        if (status != GLYD_OK)
+            glyd_error_set(err, status, "out of memory");
+        else if (found)
+            status = glyd_bpe_merges_add(bpe, left, right, rank++, &scratch[1], err);
+        found = found && status == GLYD_OK;
+    }
+    glyd_buf_free(&scratch[0]);
+    glyd_buf_free(&scratch[1]);
+    return status;
+}
+
+static glyd_status load_model(glyd_bpe *bpe, const json_t *model, const glyd_merge_list *list,
+                              size_t n_merges, glyd_error *err)
 {
     static const char *const refused[] = {"dropout", "continuing_subword_prefix",
                                           "end_of_word_suffix"};
@@ -98,7 +122,10 @@ static glyd_status load_model(glyd_bpe *bpe, const json_t *model, glyd_error *er
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         GLYD_TRY(refuse_option(model, refused[i], err));
     GLYD_TRY(load_vocab(bpe, json_object_get(model, "vocab"), err));
-    GLYD_TRY(load_merges(bpe, json_object_get(model, "merges"), err));
+    if (list->text.data)
+        GLYD_TRY(load_merge_list(bpe, *list, n_merges, err));
+    else
+        GLYD_TRY(load_merges(bpe, json_object_get(model, "merges"), err));
     GLYD_TRY(glyd_json_bool_or(model, "fuse_unk", false, "model", &bpe->fuse_unknown, err));
     GLYD_TRY(glyd_json_bool_or(model, "byte_fallback", false, "model", &bpe->byte_fallback, err));
     GLYD_TRY(glyd_json_bool_or(model, "ignore_merges", false, "model", &bpe->ignore_merges, err));
@@ -216,11 +243,12 @@ static void fill_alphabet(glyd_tokenizer *t)
     }
 }
 
-static glyd_status load_parts(glyd_tokenizer *t, const json_t *root, glyd_error *err)
+static glyd_status load_parts(glyd_tokenizer *t, const json_t *root, const glyd_merge_list *list,
+                              size_t n_merges, glyd_error *err)
 {
     if (!json_is_object(root))
         GLYD_FAIL(err, GLYD_E_FORMAT, "tokenizer.json must be an object");
-    GLYD_TRY(load_model(&t->bpe, json_object_get(root, "model"), err));
+    GLYD_TRY(load_model(&t->bpe, json_object_get(root, "model"), list, n_merges, err));
     GLYD_TRY(glyd_load_normalizer(t, json_object_get(root, "normalizer"), err));
     GLYD_TRY(load_added(t, json_object_get(root, "added_tokens"), err));
     GLYD_TRY(glyd_load_pretokenizer(t, json_object_get(root, "pre_tokenizer"), err));
@@ -231,12 +259,39 @@ static glyd_status load_parts(glyd_tokenizer *t, const json_t *root, glyd_error 
 glyd_status glyd_tokenizer_load(glyd_tokenizer *tokenizer, glyd_span json, glyd_error *err)
 {
     json_t *root = NULL;
+    glyd_buf rest = {0};
+    glyd_merge_list list;
+    size_t n_merges;
     if (json.bytes > GLYD_TEXT_BYTES_MAX)
         GLYD_FAIL(err, GLYD_E_LIMIT, "tokenizer.json has %zu bytes; at most %zu are read",
                   json.bytes, GLYD_TEXT_BYTES_MAX);
     fill_alphabet(tokenizer);
-    GLYD_TRY(glyd_json_parse(json, "tokenizer.json", &root, err));
-    glyd_status status = load_parts(tokenizer, root, err);
+    glyd_merges_find(json, &list, &n_merges);
+    glyd_status status = GLYD_OK;
+    if (list.text.data) {
+        /* The text without the list's inside: up to [, and from ] on. */
+        const uint8_t *close = list.text.data + list.text.bytes - 1;
+        status = glyd_buf_append(&rest, json.data, (size_t)(list.text.data - json.data));
+        if (status == GLYD_OK)
+            status = glyd_buf_append(&rest, close, (size_t)(json.data + json.bytes - close));
+        if (status != GLYD_OK) {
+            glyd_error_set(err, status, "out of memory");
+            goto done;
+        }
+        /* An error is reported by its place in the whole text, so that is parsed again then. */
+        status = glyd_json_parse((glyd_span){rest.data, rest.bytes}, "", &root, NULL);
+        if (status == GLYD_E_NOMEM) {
+            glyd_error_set(err, status, "out of memory for tokenizer.json");
+            goto done;
+        }
+        if (!root)
+            list.text.data = NULL;
+    }
+    if (!root)
+        GLYD_TRY_DONE(glyd_json_parse(json, "tokenizer.json", &root, err));
+    status = load_parts(tokenizer, root, &list, n_merges, err);
+done:
     json_decref(root);
+    glyd_buf_free(&rest);
     return status;
 }

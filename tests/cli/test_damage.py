@@ -83,14 +83,39 @@ def test_flipped_bit_in_an_array(glyd, work, tmp_path, layout, array):
 
 def test_names_the_bit_and_the_block(glyd, work):
     folder = work("mma12")
-    start, _ = arrays_of(folder)[f"{GATE}.sm"]
+    arrays = arrays_of(folder)
+    start, _ = arrays[f"{GATE}.sm"]
     flip(folder / SHARD, start + 3 * 1024 * 5 + 1024 * 1 + 77, 3)  # 3 blocks a tile of 184 columns
     glyd("verify", folder).is_error(
-        3, f"tensor {GATE} is damaged: one bit of byte 16461 of its array sm is flipped, in block 1 "
-        "of tile 5 (rows from 80, columns from 64)")
+        3, f"tensor {GATE} is damaged: one bit of byte 16461 of its array sm is flipped, in tile 5, "
+        "block 1 (rows from 80, columns from 64)")
     flip(folder / SHARD, start + 3 * 1024 * 5 + 1024 * 1 + 78, 3)
     glyd("verify", folder).is_error(
         3, "bytes 16384 to 32767 of its array sm are not what was saved, in tiles 5 to 10")
+
+
+@pytest.mark.parametrize("layout,array,at,text", [
+    ("mma12", "codes", 512 * 3 * 2, "in tile 2, block 0 (rows from 32, columns from 0)"),
+    ("mma12", "bases", 16 * 7 + 3, "in tile 7"),
+    ("mma", "sm", 0, "in tile 0, block 0 (rows from 0, columns from 0)"),
+    ("mma", "codes", 0, "in tile 0, block 0 (rows from 0, columns from 0)"),
+    ("mma", "bases", 199, "in tile 12"),
+])
+def test_names_the_tile(glyd, work, layout, array, at, text):
+    folder = work(layout)
+    flip(folder / SHARD, arrays_of(folder)[f"{GATE}.{array}"][0] + at, 2)
+    done = glyd("verify", folder)
+    done.is_error(3, f"one bit of byte {at} of its array {array} is flipped, {text}\n")
+
+
+def test_names_the_run_of_a_stream(glyd, work):
+    folder = work("mma")
+    arrays = arrays_of(folder)
+    data = (folder / SHARD).read_bytes()
+    start, size = arrays[f"{GATE}.entries"]
+    entries = struct.unpack(f"<{size // 4}I", data[start:start + size])
+    flip(folder / SHARD, arrays[f"{GATE}.codes"][0] + 16 * entries[9] - 17)
+    glyd("verify", folder).is_error(3, "in tile 8, block 0 (rows from 128, columns from 0)")
 
 
 @pytest.mark.parametrize("name", ["model.norm.weight", "model.layers.1.input_layernorm.weight"])
@@ -206,6 +231,7 @@ LIES = {
     "no arrays": (lambda m: tensor(m).pop("arrays"), f"tensor {GATE} has no arrays"),
     "shape": (lambda m: tensor(m).update(shape=[184, 200]), "is not in the list of tensors"),
     "dtype": (lambda m: tensor(m).update(dtype="F16"), "cannot be packed with its dtype and shape"),
+    "no columns": (lambda m: tensor(m).update(shape=[200, 0]), "cannot be packed with its dtype and"),
     "layout": (lambda m: tensor(m).update(layout="mma12"), f"tensor {GATE}"),
     "layout unknown": (lambda m: tensor(m).update(layout="zip"), "unknown layout zip"),
     "layout bf16": (lambda m: tensor(m).update(layout="bf16"), "unknown layout bf16"),

@@ -61,12 +61,12 @@ def test_result_cannot_be_written(glyd, model, save, tmp_path, command):
     assert done.stderr == "glyd: cannot write the result to standard output\n"
 
 
-def start(large, out):
-    """A pack that has begun to write a shard."""
-    process = subprocess.Popen([PROGRAM, "pack", "-t", "1", large, out], stdout=subprocess.PIPE,
+def start(command, source, out):
+    """A pack or unpack that has begun to write weights."""
+    process = subprocess.Popen([PROGRAM, command, "-t", "1", source, out], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 30
-    while not list(out.parent.glob(f".{out.name}.partial-*/glyd-*.safetensors")):
+    while not list(out.parent.glob(f".{out.name}.partial-*/*.safetensors")):
         assert process.poll() is None and time.monotonic() < deadline, "it ended before it began"
         time.sleep(0.001)
     return process
@@ -74,15 +74,24 @@ def start(large, out):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupt(large, tmp_path, number):
-    process = start(large, tmp_path / "save")
+    process = start("pack", large, tmp_path / "save")
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, err) == (1, "", "glyd: cancelled: nothing was saved\n")
     assert os.listdir(tmp_path) == []
 
 
+def test_interrupt_of_unpack(glyd, large, tmp_path):
+    assert glyd("pack", large, tmp_path / "save").code == 0
+    process = start("unpack", tmp_path / "save", tmp_path / "back")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (1, "", "glyd: cancelled: nothing was written\n")
+    assert os.listdir(tmp_path) == ["save"]
+
+
 def test_kill(glyd, large, tmp_path):
-    process = start(large, tmp_path / "save")
+    process = start("pack", large, tmp_path / "save")
     process.kill()
     process.communicate(timeout=60)
     left = os.listdir(tmp_path)
@@ -97,8 +106,7 @@ def test_kill(glyd, large, tmp_path):
 
 
 def test_peak_memory(glyd, large, tmp_path):
-    """The largest tensor as it is and packed, and 64 MB: CONTRIBUTING's bound, with GNU time's own
-    figure left out of account."""
+    """At most the largest tensor as it is and packed, and 64 MB, mapped pages counted."""
     code = ("import resource, subprocess, sys\n"
             "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL)\n"
             "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)")
