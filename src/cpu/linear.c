@@ -2,10 +2,12 @@
  *
  * The caller's x is laid out once as panels (linear_kernel.h), then every tile of 16 rows of every
  * part is a piece of work of its own. With one token, weights are decoded in registers and used at
- * once; with more, a chunk of a tile is decoded to floats that stay in cache while all tokens use
+ * once; with more, a part of a tile is laid out as floats that stay in cache while all tokens use
  * it. Streams of layout mma are expanded a run at a time to what mma12 holds. Blocks with escapes
- * are decoded to pairs in memory, patched there, and multiplied from there. None of it changes the
- * order of a sum. SPDX-License-Identifier: Apache-2.0
+ * are decoded to pairs in memory, patched there, and multiplied from there.
+ *
+ * None of it changes the order of a sum.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "cpu/linear.h"
 #include "codec/load.h"
