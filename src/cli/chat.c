@@ -25,6 +25,7 @@ struct glyd_chat {
     glyd_status answer_status;
     glyd_write_fn write;
     void *write_arg;
+    glyd_ticket **ticket;
 };
 
 static glyd_status open_template(glyd_chat *c, const char *folder, glyd_error *err)
@@ -168,7 +169,8 @@ static void pass_piece(glyd_chat *c)
         return;
     if (c->answer_status == GLYD_OK)
         c->answer_status = glyd_buf_append(&c->answer, c->piece.data, c->piece.bytes);
-    c->write(c->write_arg, (const char *)c->piece.data, c->piece.bytes);
+    if (!c->write(c->write_arg, (const char *)c->piece.data, c->piece.bytes))
+        glyd_ticket_cancel(*c->ticket);
     c->piece.bytes = 0;
 }
 
@@ -196,6 +198,7 @@ glyd_status glyd_chat_start(glyd_chat *c, const glyd_ids *ids, const glyd_reques
     c->answer_status = GLYD_OK;
     c->write = write;
     c->write_arg = arg;
+    c->ticket = ticket;
     glyd_request r = *request;
     r.ids = ids->data;
     r.n_ids = (int)ids->n;

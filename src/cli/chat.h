@@ -35,8 +35,9 @@ GLYD_MUST_CHECK glyd_status glyd_chat_ask(glyd_chat *c, const char *text, size_t
 void glyd_chat_take_back(glyd_chat *c);
 
 /* Submit a prompt. `write` gets the answer's text, from the engine's thread, whole characters at a
- * time. `request` gives sampling and tokens_max. */
-typedef void (*glyd_write_fn)(void *arg, const char *text, size_t bytes);
+ * time; when it returns false the answer is cancelled. `request` gives sampling and tokens_max;
+ * *ticket stays where it is until glyd_chat_wait has returned. */
+typedef bool (*glyd_write_fn)(void *arg, const char *text, size_t bytes);
 GLYD_MUST_CHECK glyd_status glyd_chat_start(glyd_chat *c, const glyd_ids *ids,
                                             const glyd_request *request, glyd_write_fn write,
                                             void *arg, glyd_ticket **ticket, glyd_error *err);

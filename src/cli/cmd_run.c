@@ -105,15 +105,14 @@ static bool read_options(const glyd_args *args, glyd_engine_options *options, gl
     return true;
 }
 
-static void write_answer(void *arg, const char *text, size_t bytes)
+static bool write_answer(void *arg, const char *text, size_t bytes)
 {
     (void)arg;
-    fwrite(text, 1, bytes, stdout);
-    fflush(stdout);
+    return fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
 }
 
-/* Ask, print the answer as it is made. Returns an exit code; *leave: Ctrl-C came twice. */
-static int answer(session *s, glyd_span question, bool *leave)
+/* Ask, print the answer as it is made. Returns an exit code; *n_breaks: how often Ctrl-C came. */
+static int answer(session *s, glyd_span question, int *n_breaks)
 {
     glyd_ids ids = {0};
     glyd_error error = {0};
@@ -134,7 +133,7 @@ static int answer(session *s, glyd_span question, bool *leave)
         glyd_ticket_free(ticket);
         printf("\n");
     }
-    *leave = glyd_interrupts_take() > 1;
+    *n_breaks = glyd_interrupts_take();
     if (status != GLYD_OK)
         return glyd_exit_of_error(&error);
     if (result.finish == GLYD_FINISH_CONTEXT)
@@ -176,17 +175,19 @@ static int converse(session *s)
         return GLYD_EXIT_FAILED;
     }
     glyd_interrupt_cancels(NULL);
-    for (bool leave = false; !leave;) {
+    int n_breaks = 0; /* Ctrl-C in a row: in an answer, then at the prompt */
+    for (bool leave = false; !leave && n_breaks < 2 && !ferror(stdout);) {
         glyd_span line;
         glyd_line kind = glyd_terminal_read(terminal, &line);
         if (kind == GLYD_LINE_END)
             break;
+        n_breaks = kind == GLYD_LINE_BREAK ? n_breaks + glyd_interrupts_take() : 0;
         if (kind == GLYD_LINE_BREAK)
-            leave = glyd_interrupts_take() > 1;
-        else if (line.bytes > 0 && line.data[0] == '/')
+            continue;
+        if (line.bytes > 0 && line.data[0] == '/')
             leave = obey(s, line);
         else if (line.bytes > 0)
-            (void)answer(s, line, &leave); /* a failed answer leaves the conversation open */
+            (void)answer(s, line, &n_breaks); /* a failed answer leaves the conversation open */
     }
     glyd_terminal_close(terminal);
     return GLYD_EXIT_DONE;
@@ -238,10 +239,10 @@ static int run_session(session *s, const glyd_args *args)
     glyd_buf store = {0};
     glyd_span prompt;
     int code = GLYD_EXIT_USAGE;
-    bool leave;
+    int n_breaks;
     if (read_prompt(value, &store, &prompt))
         code = args->value[GLYD_OPTION_LOGITS_HASH] ? print_logits_hash(s, prompt)
-                                                    : answer(s, prompt, &leave);
+                                                    : answer(s, prompt, &n_breaks);
     glyd_buf_free(&store);
     return code;
 }

@@ -98,6 +98,14 @@ def test_conversation(glyd, packed):
         assert text in done.err
 
 
+def test_output_that_cannot_be_written_ends_the_answer(packed):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([PROGRAM, "run", packed, "-p", "Count to one hundred."], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "glyd: cannot write the result to standard output\n"
+
+
 class Terminal:
     """The program on a pseudo-terminal."""
 
@@ -173,11 +181,23 @@ def test_control_c_stops_the_answer_and_twice_leaves(chat):
     t.send("Write another very long story.\r")
     t.wait_for("another very long story.*[a-z]{3,} [a-z]+")
     t.interrupt()
+    t.wait_for("> ")
     t.interrupt()
-    t.wait_for("> |\n")
+    t.leaves()
+
+
+def test_control_c_at_the_prompt_drops_the_line_and_twice_leaves(chat):
+    t = chat
+    t.wait_for("> ")
+    t.send("half a line")
+    t.wait_for("half a line")
     t.interrupt()
+    t.wait_for("> ")
+    t.send("/help\r")
+    t.wait_for("/clear.*> ")
     t.interrupt()
-    t.send("\x04")
+    t.wait_for("> ")
+    t.interrupt()
     t.leaves()
 
 

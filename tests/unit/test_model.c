@@ -134,6 +134,9 @@ static void test_stop_ids_and_sampling(void **state)
     assert_int_equal(c.bos_id, 5);
     assert_true(c.temperature == 0.6 && c.top_k == 20 && c.top_p == 0.95 && c.min_p == 0 &&
                 c.repetition_penalty == 1.1);
+    assert_ok(read_config(TINY_CONFIG("llama", ""), "{\"temperature\": 0.6, \"do_sample\": false}",
+                          &c, NULL));
+    assert_true(c.temperature == 0);
     glyd_error err;
     assert_int_equal(read_config(TINY_CONFIG("llama", ", \"eos_token_id\": 256"), NULL, &c, &err),
                      GLYD_E_FORMAT);
