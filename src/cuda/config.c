@@ -71,7 +71,7 @@ static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_
     int64_t fixed = sums + GLYD_GPU_BARRIER_BYTES;
     /* All that is there: two kernels' CTAs side by side on an SM would share it unevenly. */
     int stages = ring_stages(stage, fixed, per_sm);
-    int threads = (units + 1) * GLYD_LANES;
+    int threads = (units + 2) * GLYD_LANES;
     int units_max = n == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
     if (stages < 3 || units > units_max || (int64_t)threads * registers * per_sm > SM_REGISTERS)
         return INT64_MAX;
@@ -124,7 +124,7 @@ static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
                     GLYD_GPU_BARRIER_BYTES +
                     (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
     int stages = ring_stages(stage, fixed, 1);
-    int64_t all_warps = units + 1 + warps;
+    int64_t all_warps = units + 2 + warps;
     int64_t most = n == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
     if (stages < 3 || all_warps > most)
         return INT64_MAX;
