@@ -119,8 +119,8 @@ static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
                     (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
     int64_t planes = warps << planes_log2;
     /* The words' rings start at a multiple of their size: up to 3,072 bytes into what is given. */
-    int64_t fixed = GLYD_GPU_FEW_WORDS_BYTES - 1024 + planes * GLYD_BLOCK_CODE_WORDS * 4 +
-                    warps * GLYD_GPU_FEW_WORDS_BYTES + GLYD_GPU_FEW_LOOKUP_BYTES + planes * 8 +
+    int64_t fixed = GLYD_GPU_WORDS_BYTES - 1024 + planes * GLYD_BLOCK_CODE_WORDS * 4 +
+                    warps * GLYD_GPU_WORDS_BYTES + GLYD_GPU_FEW_LOOKUP_BYTES + planes * 8 +
                     GLYD_GPU_BARRIER_BYTES +
                     (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
     int stages = ring_stages(stage, fixed, 1);

@@ -385,7 +385,7 @@ struct few_layout {
     {
         uint32_t units = (uint32_t)(p.tiles * p.slices), decoders = units << p.decoders_log2;
         words = start; /* aligned to its size */
-        ring = words + (STREAMS ? decoders * GLYD_GPU_FEW_WORDS_BYTES : 0);
+        ring = words + (STREAMS ? decoders * GLYD_GPU_WORDS_BYTES : 0);
         planes = ring + (uint32_t)p.stages * at.bytes;
         lookup = planes + (STREAMS ? (decoders << p.planes_log2) * CODE_BYTES : 0);
         sums = lookup + (STREAMS ? GLYD_GPU_FEW_LOOKUP_BYTES : 0);
@@ -419,7 +419,7 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     const few_stage<STREAMS> at(p, NT * 8);
     uint32_t start = shared_address(shared);
     if constexpr (STREAMS)
-        start = (start + GLYD_GPU_FEW_WORDS_BYTES - 1) & ~(GLYD_GPU_FEW_WORDS_BYTES - 1u);
+        start = (start + GLYD_GPU_WORDS_BYTES - 1) & ~(GLYD_GPU_WORDS_BYTES - 1u);
     const few_layout l(p, at, start, NT);
     int units = p.tiles * p.slices, warp = (int)threadIdx.x / 32;
     grid_let_next();
