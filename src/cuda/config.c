@@ -17,7 +17,7 @@ enum {
     DECODE_BLOCK_CYCLES = 900, /* a warp's that decodes a stream, from one block to the next */
     DECODE_ISSUE_CYCLES = 85,  /* of an SM's four schedulers, a block's decoding */
     EXPAND_CYCLES = 160,       /* of an SM, to decode a block beforehand */
-    FEW_LAUNCH_CYCLES = 4800,  /* filling the ring and writing results, a round of CTAs */
+    FEW_LAUNCH_CYCLES = 3000,  /* filling the ring and writing results, a round of CTAs */
     FEW_CTA_CYCLES = 200,      /* each CTA more an SM */
     MANY_LAUNCH_CYCLES = 5000,
     WARPGROUP_ROWS = 64,
