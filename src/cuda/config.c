@@ -17,7 +17,7 @@ enum {
     DECODE_BLOCK_CYCLES = 900, /* a warp's that decodes a stream, from one block to the next */
     DECODE_ISSUE_CYCLES = 85,  /* of an SM's four schedulers, a block's decoding */
     EXPAND_CYCLES = 160,       /* of an SM, to decode a block beforehand */
-    FEW_LAUNCH_CYCLES = 4800,  /* filling the ring and writing results, a round of CTAs */
+    FEW_LAUNCH_CYCLES = 3000,  /* filling the ring and writing results, a round of CTAs */
     FEW_CTA_CYCLES = 200,      /* each CTA more an SM */
     MANY_LAUNCH_CYCLES = 5000,
     WARPGROUP_ROWS = 64,
@@ -71,7 +71,7 @@ static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_
     int64_t fixed = sums + GLYD_GPU_BARRIER_BYTES;
     /* All that is there: two kernels' CTAs side by side on an SM would share it unevenly. */
     int stages = ring_stages(stage, fixed, per_sm);
-    int threads = (units + 1) * GLYD_LANES;
+    int threads = (units + 2) * GLYD_LANES;
     int units_max = n == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
     if (stages < 3 || units > units_max || (int64_t)threads * registers * per_sm > SM_REGISTERS)
         return INT64_MAX;
@@ -119,12 +119,12 @@ static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
                     (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
     int64_t planes = warps << planes_log2;
     /* The words' rings start at a multiple of their size: up to 3,072 bytes into what is given. */
-    int64_t fixed = GLYD_GPU_FEW_WORDS_BYTES - 1024 + planes * GLYD_BLOCK_CODE_WORDS * 4 +
-                    warps * GLYD_GPU_FEW_WORDS_BYTES + GLYD_GPU_FEW_LOOKUP_BYTES + planes * 8 +
+    int64_t fixed = GLYD_GPU_WORDS_BYTES - 1024 + planes * GLYD_BLOCK_CODE_WORDS * 4 +
+                    warps * GLYD_GPU_WORDS_BYTES + GLYD_GPU_FEW_LOOKUP_BYTES + planes * 8 +
                     GLYD_GPU_BARRIER_BYTES +
                     (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
     int stages = ring_stages(stage, fixed, 1);
-    int64_t all_warps = units + 1 + warps;
+    int64_t all_warps = units + 2 + warps;
     int64_t most = n == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
     if (stages < 3 || all_warps > most)
         return INT64_MAX;

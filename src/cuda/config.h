@@ -45,8 +45,8 @@ enum {
     GLYD_GPU_SHARED_MAX = 232448, /* bytes a CTA of sm_90 may ask for */
     GLYD_GPU_SHARED_SM = 233472,  /* bytes of an SM; each CTA takes 1,024 more than it asks for */
     GLYD_GPU_FEW_BLOCKS = 2,      /* FEW: blocks of a stage */
-    GLYD_GPU_FEW_STREAM_WARPS_MAX = 25, /* FEW with streams: warps of a CTA */
-    GLYD_GPU_FEW_WORDS_BYTES = 4096,    /* of words that a decoding warp has at hand */
+    GLYD_GPU_FEW_STREAM_WARPS_MAX = 26, /* FEW with streams: warps of a CTA */
+    GLYD_GPU_WORDS_BYTES = 4096,        /* of words that a decoding warp has at hand */
     GLYD_GPU_FEW_LOOKUP_BYTES = (GLYD_LOOKUP_ENTRIES + 32) * 4,
     GLYD_GPU_FEW_UNITS_MAX = 12,  /* FEW: warps that multiply, tiles x slices */
     GLYD_GPU_CLUSTER_MAX = 8,     /* MANY: slices, each a CTA of a cluster */

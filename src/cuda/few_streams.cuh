@@ -7,7 +7,7 @@
  *
  * Shared memory of a decoding warp
  *   planes  `plane_blocks` x 512 bytes; a full and an empty barrier for each two blocks
- *   words   GLYD_GPU_FEW_WORDS_BYTES
+ *   words   GLYD_GPU_WORDS_BYTES
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLYD_CUDA_FEW_STREAMS_CUH
@@ -15,13 +15,6 @@
 
 #include "cuda/config.h"
 #include "cuda/stream.cuh"
-
-static constexpr uint32_t WORDS_CHUNK = 512; /* bytes that one copy of the warp brings */
-static constexpr uint32_t BLOCK_BYTES_MAX = GLYD_BLOCK_STEPS * GLYD_LANES * 4;
-/* Chunks that may still be on their way: with the ring full, the next block does not reach them. */
-static constexpr int CHUNKS_AHEAD =
-    (GLYD_GPU_FEW_WORDS_BYTES - WORDS_CHUNK - BLOCK_BYTES_MAX) / WORDS_CHUNK;
-static_assert(CHUNKS_AHEAD > 0, "a block and a copy ahead");
 
 /* Where the decoders' memory lies, and how a block of a slice is found there. */
 typedef struct few_planes {
@@ -54,75 +47,7 @@ static __device__ __forceinline__ few_place few_place_of(const few_planes &f, in
     return p;
 }
 
-/* A run's words on their way through a warp's ring. Offsets are bytes from `from`. */
-typedef struct word_ring {
-    const uint8_t *from; /* the first run's first word */
-    uint32_t end;        /* of all streams */
-    uint32_t ring;       /* shared address */
-    uint32_t asked;      /* how far words have been asked for */
-    int lane;
-} word_ring;
-
-/* One chunk, each lane 16 bytes of it. */
-static __device__ __forceinline__ void words_ask(word_ring *r)
-{
-    uint32_t at = r->asked + (uint32_t)r->lane * 16;
-    copy_async_16(r->ring | at % GLYD_GPU_FEW_WORDS_BYTES, r->from + at, at < r->end);
-    r->asked += WORDS_CHUNK;
-}
-
-/* Keep the ring full and wait for the words of the next block: those before `next` + the most
- * that a block takes. */
-static __device__ __forceinline__ void words_keep(word_ring *r, uint32_t next)
-{
-    __syncwarp(); /* every lane has read the words before `next` */
-    while (r->asked + WORDS_CHUNK <= next + GLYD_GPU_FEW_WORDS_BYTES)
-        words_ask(r);
-    copy_async_wait<CHUNKS_AHEAD>();
-    __syncwarp(); /* every lane's part is there */
-}
-
-static __device__ __forceinline__ uint32_t words_at(const word_ring &r, uint32_t offset)
-{
-    return *(const uint32_t *)__cvta_shared_to_generic(r.ring | offset % GLYD_GPU_FEW_WORDS_BYTES);
-}
-
-/* The four code words of the next block of a run, which is the run's last or not. */
-static __device__ __forceinline__ uint4 few_expand(stream *s, uint32_t ring, uint32_t lanes_before,
-                                                   const uint32_t *lookup, bool last)
-{
-    uint32_t deal_from_end = last ? DEAL_FROM_LAST : DEAL_FROM;
-    uint32_t code[GLYD_BLOCK_GROUPS];
-#pragma unroll
-    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
-        uint32_t e[4];
-#pragma unroll
-        for (int q = 0; q < 2; q++) {
-            stream_take(s, lookup, &e[2 * q], &e[2 * q + 1]);
-            bool end = j == GLYD_BLOCK_GROUPS - 1 && q == 0; /* one step of the block is left */
-            stream_deal_ring<GLYD_GPU_FEW_WORDS_BYTES>(s, end ? deal_from_end : DEAL_FROM,
-                                                       lanes_before, ring);
-        }
-        code[j] = code_word(e);
-    }
-    return make_uint4(code[0], code[1], code[2], code[3]);
-}
-
-/* Begin a run: its words follow those of the run before it where this warp decoded that one. */
-static __device__ __forceinline__ void few_run_open(stream *s, word_ring *r, uint32_t at,
-                                                    bool follows)
-{
-    if (!follows)
-        r->asked = 0;
-    words_keep(r, at);
-    s->low = words_at(*r, at + (uint32_t)r->lane * 4);
-    s->high = s->sooner = words_at(*r, at + (uint32_t)(GLYD_LANES + r->lane) * 4);
-    s->at = 0;
-    s->next = at + 2 * GLYD_LANES * 4;
-}
-
-/* Decode those runs of a unit's slice [first, end) that are decoder `decoder`'s. After a run's
- * last step a deal takes words that are none of its own: nobody uses them. */
+/* Decode those runs of a unit's slice [first, end) that are decoder `decoder`'s. */
 static __device__ __forceinline__ void few_decode(const packed_arrays &w, const few_planes &f,
                                                   int tile, int unit, int decoder, int first,
                                                   int end, const uint32_t *lookup)
@@ -131,7 +56,7 @@ static __device__ __forceinline__ void few_decode(const packed_arrays &w, const 
     int runs = (w.blocks + GLYD_RUN_BLOCKS - 1) / GLYD_RUN_BLOCKS;
     uint32_t warp = (uint32_t)(unit << f.decoders_log2 | decoder);
     word_ring r;
-    r.ring = f.words + warp * GLYD_GPU_FEW_WORDS_BYTES;
+    r.ring = f.words + warp * GLYD_GPU_WORDS_BYTES;
     r.lane = lane;
     const uint32_t *entries = w.entries + (int64_t)tile * runs;
     uint32_t total = w.entries[(int64_t)w.tiles * runs], origin = 0;
@@ -141,18 +66,16 @@ static __device__ __forceinline__ void few_decode(const packed_arrays &w, const 
         uint32_t entry = entries[run];
         if (!follows) {
             origin = entry;
-            uint64_t left = (uint64_t)(total - entry) * GLYD_RUN_ALIGN;
-            r.from = w.codes + (int64_t)entry * GLYD_RUN_ALIGN;
-            r.end = left < 1u << 30 ? (uint32_t)left : 1u << 30;
+            words_start(&r, w.codes, entry, total);
         }
         stream s;
-        few_run_open(&s, &r, (entry - origin) * GLYD_RUN_ALIGN, follows);
+        run_open(&s, &r, (entry - origin) * GLYD_RUN_ALIGN);
         follows = f.decoders_log2 == 0;
         int block = run * GLYD_RUN_BLOCKS, run_end = min(block + GLYD_RUN_BLOCKS, w.blocks);
         int stop = min(run_end, end);
         for (; block < stop; block++) {
             words_keep(&r, s.next);
-            uint4 codes = few_expand(&s, r.ring, (1u << lane) - 1, lookup, block + 1 == run_end);
+            uint4 codes = run_block(&s, r, lookup, block + 1 == run_end);
             if (block < first)
                 continue;
             few_place place = few_place_of(f, unit, first, block);

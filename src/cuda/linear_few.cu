@@ -1,7 +1,7 @@
 /* linear_few.cu - products of few tokens: one warp walks K for the 16 rows of a tile.
  *
  * A CTA has `tiles` tiles, each cut into `slices` slices of K: tiles * slices units, a warp each,
- * and one more warp that feeds them. A unit adds k16 steps from zero in order; the units of a tile
+ * and two more warps that feed them. A unit adds k16 steps from zero in order; the units of a tile
  * meet in shared memory, where the first adds the others' sums in slice order.
  *
  * Thread to data   lane 4g + t of a unit: rows g and g + 8 of its tile; tokens 2t and 2t + 1 of
@@ -29,7 +29,7 @@ static constexpr int few_warps_max(int token_tile, bool streams)
 {
     if (streams)
         return token_tile == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
-    return GLYD_GPU_FEW_UNITS_MAX + 1;
+    return GLYD_GPU_FEW_UNITS_MAX + 2;
 }
 
 typedef struct few_args {
@@ -61,80 +61,98 @@ static __device__ __forceinline__ int part_blocks(const few_args &p, int s, int 
     return max(0, min(BLOCKS, end - first - i * BLOCKS));
 }
 
-/* What the feeding thread brings, and where to. */
-typedef struct few_feeder {
-    uint32_t ring, full, slice_units, x_box, slice_bytes;
-    int tile, token;
-} few_feeder;
-
 /* Slices that have a part i: the last one may end before the others. */
 static __device__ __forceinline__ int few_slices(const few_args &p, int i)
 {
     return part_blocks(p, p.slices - 1, i) ? p.slices : p.slices - 1;
 }
 
-/* Part i of every slice's weights, to a stage that is empty. */
-template <bool STREAMS>
-static __device__ __forceinline__ void few_bring_weights(const few_args &p, const linear_maps &maps,
-                                                         const few_feeder &f, int i, int stage)
-{
-    const few_stage<STREAMS> at(p, (int)f.x_box / X_ROW_BYTES);
-    uint32_t to = f.ring + (uint32_t)stage * at.bytes, ready = f.full + 8u * (uint32_t)stage;
-    int slices = few_slices(p, i);
-    barrier_expect(ready, (uint32_t)slices * f.slice_bytes);
-    for (int s = 0; s < slices; s++) {
-        int block = s * p.slice_blocks + i * BLOCKS;
-        uint32_t unit = (uint32_t)s * f.slice_units;
-        copy_box(to + at.sm_at + unit * SM_BYTES, &maps.sm, block * (SM_BYTES / 8), f.tile, ready);
-        if constexpr (!STREAMS)
-            copy_box(to + at.codes_at + unit * CODE_BYTES, &maps.codes, block * (CODE_BYTES / 8),
-                     f.tile, ready);
-    }
-}
+/* The next stage of the ring to fill. */
+typedef struct few_fill {
+    uint32_t to, full, empty, ring_end, ring_bytes, stage_bytes, barrier_bytes, parity;
+} few_fill;
 
-/* Part i of every slice's tokens. */
 template <bool STREAMS>
-static __device__ __forceinline__ void few_bring_tokens(const few_args &p, const linear_maps &maps,
-                                                        const few_feeder &f, int i, int stage)
-{
-    const few_stage<STREAMS> at(p, (int)f.x_box / X_ROW_BYTES);
-    uint32_t to = f.ring + (uint32_t)stage * at.bytes, ready = f.full + 8u * (uint32_t)stage;
-    for (int s = 0; s < few_slices(p, i); s++) {
-        for (int b = 0; b < BLOCKS; b++)
-            copy_box(to + (uint32_t)(s * BLOCKS + b) * f.x_box, &maps.x,
-                     (s * p.slice_blocks + i * BLOCKS + b) * GLYD_BLOCK_COLS, f.token, ready);
-    }
-}
-
-/* One thread feeds the ring. Weights come even before the kernel that makes the tokens has ended:
- * whatever fits into the ring is on its way by then. */
-template <bool STREAMS>
-static __device__ void few_feed(const few_args &p, const linear_maps &maps, int token_tile,
-                                uint32_t ring, uint32_t full, uint32_t empty)
+static __device__ __forceinline__ few_fill few_fill_start(const few_args &p, int token_tile,
+                                                          uint32_t ring, uint32_t full)
 {
     const few_stage<STREAMS> at(p, token_tile);
-    few_feeder f;
-    f.ring = ring;
+    few_fill f;
+    f.to = ring;
     f.full = full;
-    f.tile = (int)blockIdx.x * p.tiles;
-    f.token = (int)blockIdx.y * token_tile;
-    f.slice_units = (uint32_t)(p.tiles * BLOCKS);
-    f.x_box = (uint32_t)(token_tile * X_ROW_BYTES);
-    f.slice_bytes = f.slice_units * (SM_BYTES + (STREAMS ? 0 : CODE_BYTES)) + at.x_bytes;
-    int parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS, ahead = min(parts, p.stages);
-    for (int i = 0; i < ahead; i++)
-        few_bring_weights<STREAMS>(p, maps, f, i, i);
-    grid_wait();
-    for (int i = 0; i < ahead; i++)
-        few_bring_tokens<STREAMS>(p, maps, f, i, i);
-    for (int i = ahead, stage = 0, parity = 0; i < parts; i++) {
-        barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
-        few_bring_weights<STREAMS>(p, maps, f, i, stage);
-        few_bring_tokens<STREAMS>(p, maps, f, i, stage);
-        if (++stage == p.stages) {
-            stage = 0;
-            parity ^= 1;
+    f.barrier_bytes = 8u * (uint32_t)p.stages;
+    f.empty = full + f.barrier_bytes;
+    f.stage_bytes = at.bytes;
+    f.ring_bytes = (uint32_t)p.stages * at.bytes;
+    f.ring_end = ring + f.ring_bytes;
+    f.parity = 1;
+    keep(f.stage_bytes);
+    keep(f.ring_bytes);
+    keep(f.ring_end);
+    keep(f.barrier_bytes);
+    return f;
+}
+
+static __device__ __forceinline__ void few_fill_next(few_fill *f)
+{
+    f->to += f->stage_bytes;
+    f->full += 8;
+    f->empty += 8;
+    if (f->to == f->ring_end) {
+        f->to -= f->ring_bytes;
+        f->full -= f->barrier_bytes;
+        f->empty -= f->barrier_bytes;
+        f->parity ^= 1;
+    }
+}
+
+/* One thread brings weights: for each slice a box of sm and one of codes. They may come before
+ * the kernels that make the tokens have ended: whatever fits into the ring is there by then. */
+template <bool STREAMS>
+static __device__ void few_feed_weights(const few_args &p, const linear_maps &maps, int token_tile,
+                                        uint32_t ring, uint32_t full)
+{
+    const few_stage<STREAMS> at(p, token_tile);
+    few_fill f = few_fill_start<STREAMS>(p, token_tile, ring, full);
+    int tile = (int)blockIdx.x * p.tiles, parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
+    uint32_t slice_units = (uint32_t)(p.tiles * BLOCKS), sm_at = at.sm_at, codes_at = at.codes_at;
+    uint32_t slice_bytes = slice_units * (SM_BYTES + (STREAMS ? 0 : CODE_BYTES));
+    for (int i = 0, first = 0; i < parts; i++, first += BLOCKS) {
+        int slices = few_slices(p, i);
+        barrier_wait(f.empty, f.parity);
+        barrier_expect(f.full, (uint32_t)slices * slice_bytes);
+        for (int s = 0, block = first; s < slices; s++, block += p.slice_blocks) {
+            uint32_t unit = (uint32_t)s * slice_units;
+            copy_box(f.to + sm_at + unit * SM_BYTES, &maps.sm, block * (SM_BYTES / 8), tile,
+                     f.full);
+            if constexpr (!STREAMS)
+                copy_box(f.to + codes_at + unit * CODE_BYTES, &maps.codes, block * (CODE_BYTES / 8),
+                         tile, f.full);
         }
+        few_fill_next(&f);
+    }
+}
+
+/* Another brings each slice's tokens, once they have been made. */
+template <bool STREAMS>
+static __device__ void few_feed_tokens(const few_args &p, const linear_maps &maps, int token_tile,
+                                       uint32_t ring, uint32_t full)
+{
+    few_fill f = few_fill_start<STREAMS>(p, token_tile, ring, full);
+    int token = (int)blockIdx.y * token_tile, parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
+    uint32_t box = (uint32_t)(token_tile * X_ROW_BYTES);
+    grid_wait();
+    for (int i = 0, first = 0; i < parts; i++, first += BLOCKS) {
+        int slices = few_slices(p, i);
+        barrier_wait(f.empty, f.parity);
+        barrier_expect(f.full, (uint32_t)slices * BLOCKS * box);
+        uint32_t to = f.to;
+        for (int s = 0, block = first; s < slices; s++, block += p.slice_blocks) {
+#pragma unroll
+            for (int b = 0; b < BLOCKS; b++, to += box)
+                copy_box(to, &maps.x, (block + b) * GLYD_BLOCK_COLS, token, f.full);
+        }
+        few_fill_next(&f);
     }
 }
 
@@ -367,7 +385,7 @@ struct few_layout {
     {
         uint32_t units = (uint32_t)(p.tiles * p.slices), decoders = units << p.decoders_log2;
         words = start; /* aligned to its size */
-        ring = words + (STREAMS ? decoders * GLYD_GPU_FEW_WORDS_BYTES : 0);
+        ring = words + (STREAMS ? decoders * GLYD_GPU_WORDS_BYTES : 0);
         planes = ring + (uint32_t)p.stages * at.bytes;
         lookup = planes + (STREAMS ? (decoders << p.planes_log2) * CODE_BYTES : 0);
         sums = lookup + (STREAMS ? GLYD_GPU_FEW_LOOKUP_BYTES : 0);
@@ -382,7 +400,7 @@ static __device__ void few_barriers(const few_args &p, const few_layout &l, cons
 {
     int units = p.tiles * p.slices;
     for (int i = 0; i < p.stages; i++) {
-        barrier_init(l.full + 8u * (uint32_t)i, 1);
+        barrier_init(l.full + 8u * (uint32_t)i, 2); /* weights and tokens */
         barrier_init(l.empty + 8u * (uint32_t)i, (uint32_t)units);
     }
     int pairs = streams ? units << f.decoders_log2 << f.blocks_log2 >> 1 : 0;
@@ -401,7 +419,7 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     const few_stage<STREAMS> at(p, NT * 8);
     uint32_t start = shared_address(shared);
     if constexpr (STREAMS)
-        start = (start + GLYD_GPU_FEW_WORDS_BYTES - 1) & ~(GLYD_GPU_FEW_WORDS_BYTES - 1u);
+        start = (start + GLYD_GPU_WORDS_BYTES - 1) & ~(GLYD_GPU_WORDS_BYTES - 1u);
     const few_layout l(p, at, start, NT);
     int units = p.tiles * p.slices, warp = (int)threadIdx.x / 32;
     grid_let_next();
@@ -411,19 +429,21 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     if (threadIdx.x == 0)
         few_barriers(p, l, f, STREAMS);
     __syncthreads(); /* the barriers are there */
-    if (warp == units) {
-        if (threadIdx.x % 32 == 0)
-            few_feed<STREAMS>(p, maps, NT * 8, l.ring, l.full, l.empty);
+    if (warp == units || warp == units + 1) {
+        if (threadIdx.x % 32 == 0 && warp == units)
+            few_feed_weights<STREAMS>(p, maps, NT * 8, l.ring, l.full);
+        else if (threadIdx.x % 32 == 0)
+            few_feed_tokens<STREAMS>(p, maps, NT * 8, l.ring, l.full);
         return;
     }
     if constexpr (STREAMS) {
         uint32_t *lookup = (uint32_t *)__cvta_shared_to_generic(l.lookup);
-        int threads = (int)blockDim.x - 32;
+        int threads = (int)blockDim.x - 64;
         lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table,
-                     (int)threadIdx.x - (warp > units ? 32 : 0), threads);
+                     (int)threadIdx.x - (warp > units ? 64 : 0), threads);
         group_sync(2, threads); /* the lookup is there */
         if (warp > units) {
-            int decoder = warp - units - 1, unit = decoder >> p.decoders_log2;
+            int decoder = warp - units - 2, unit = decoder >> p.decoders_log2;
             int tile = few_tile(p, unit);
             int first = unit / p.tiles * p.slice_blocks;
             few_decode(p.w, f, tile, unit, decoder & ((1 << p.decoders_log2) - 1), first,

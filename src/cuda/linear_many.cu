@@ -55,50 +55,44 @@ static __device__ __forceinline__ int many_blocks(const many_args &p)
     return min(p.slice_blocks, p.w.blocks - (int)blockIdx.z * p.slice_blocks);
 }
 
-/* A stage's weights: tiles from `tile`, blocks from `block`. */
+/* One thread brings weights. They may come before the kernels that make the tokens have ended:
+ * whatever fits into the ring is there by then. */
 template <int N, int WGS>
-static __device__ __forceinline__ void many_bring_weights(const linear_maps &maps, uint32_t to,
-                                                          uint32_t ready, int tile, int block)
+static __device__ void many_feed_weights(const many_args &p, const linear_maps &maps, uint32_t ring,
+                                         uint32_t full, uint32_t empty)
 {
     typedef many_stage<N, WGS> at;
-    barrier_expect(ready, at::bytes);
-    copy_box(to + at::sm_at, &maps.sm, block * (SM_BYTES / 8), tile, ready);
-    copy_box(to + at::codes_at, &maps.codes, block * (CODE_BYTES / 8), tile, ready);
-}
-
-/* And its tokens. */
-template <int N, int WGS>
-static __device__ __forceinline__ void many_bring_tokens(const linear_maps &maps, uint32_t to,
-                                                         uint32_t ready, int token, int block)
-{
-    typedef many_stage<N, WGS> at;
-    for (int b = 0; b < at::blocks; b++)
-        copy_box(to + (uint32_t)b * at::x_bytes, &maps.x, (block + b) * GLYD_BLOCK_COLS, token,
-                 ready);
-}
-
-/* One thread feeds the ring. Weights come even before the kernel that makes the tokens has ended:
- * whatever fits into the ring is on its way by then. */
-template <int N, int WGS>
-static __device__ void many_feed(const many_args &p, const linear_maps &maps, uint32_t ring,
-                                 uint32_t full, uint32_t empty)
-{
-    typedef many_stage<N, WGS> at;
-    int first = (int)blockIdx.z * p.slice_blocks, token = (int)blockIdx.x % p.token_tiles * N;
+    int block = (int)blockIdx.z * p.slice_blocks, end = block + many_blocks(p);
     int tile = (int)blockIdx.x / p.token_tiles * 4 * WGS;
-    int parts = (many_blocks(p) + at::blocks - 1) / at::blocks, ahead = min(parts, p.stages);
-    for (int i = 0; i < ahead; i++)
-        many_bring_weights<N, WGS>(maps, ring + (uint32_t)i * at::bytes, full + 8u * (uint32_t)i,
-                                   tile, first + i * at::blocks);
-    grid_wait();
-    for (int i = 0; i < ahead; i++)
-        many_bring_tokens<N, WGS>(maps, ring + (uint32_t)i * at::bytes, full + 8u * (uint32_t)i,
-                                  token, first + i * at::blocks);
-    for (int i = ahead, stage = 0, parity = 0; i < parts; i++) {
+    for (int stage = 0, parity = 1; block < end; block += at::blocks) {
         uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
-        many_bring_weights<N, WGS>(maps, to, ready, tile, first + i * at::blocks);
-        many_bring_tokens<N, WGS>(maps, to, ready, token, first + i * at::blocks);
+        barrier_expect(ready, at::bytes - at::sm_at);
+        copy_box(to + at::sm_at, &maps.sm, block * (SM_BYTES / 8), tile, ready);
+        copy_box(to + at::codes_at, &maps.codes, block * (CODE_BYTES / 8), tile, ready);
+        if (++stage == p.stages) {
+            stage = 0;
+            parity ^= 1;
+        }
+    }
+}
+
+/* Another brings tokens, once they have been made. */
+template <int N, int WGS>
+static __device__ void many_feed_tokens(const many_args &p, const linear_maps &maps, uint32_t ring,
+                                        uint32_t full, uint32_t empty)
+{
+    typedef many_stage<N, WGS> at;
+    int block = (int)blockIdx.z * p.slice_blocks, end = block + many_blocks(p);
+    int token = (int)blockIdx.x % p.token_tiles * N;
+    grid_wait();
+    for (int stage = 0, parity = 1; block < end; block += at::blocks) {
+        uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
+        barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
+        barrier_expect(ready, at::sm_at);
+        for (int b = 0; b < at::blocks; b++)
+            copy_box(to + (uint32_t)b * at::x_bytes, &maps.x, (block + b) * GLYD_BLOCK_COLS, token,
+                     ready);
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
@@ -282,7 +276,7 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
     uint32_t full = ring + (uint32_t)p.stages * at::bytes, empty = full + 8u * (uint32_t)p.stages;
     if (threadIdx.x == 0) {
         for (int i = 0; i < p.stages; i++) {
-            barrier_init(full + 8u * (uint32_t)i, 1);
+            barrier_init(full + 8u * (uint32_t)i, 2); /* weights and tokens */
             barrier_init(empty + 8u * (uint32_t)i, 4 * WGS);
         }
         barrier_init_fence();
@@ -292,7 +286,9 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
         if constexpr (N == 256)
             registers_fewer<40>();
         if (threadIdx.x % WARPGROUP == 0)
-            many_feed<N, WGS>(p, maps, ring, full, empty);
+            many_feed_weights<N, WGS>(p, maps, ring, full, empty);
+        else if (threadIdx.x % WARPGROUP == 32)
+            many_feed_tokens<N, WGS>(p, maps, ring, full, empty);
     } else {
         if constexpr (N == 256)
             registers_more<232>();

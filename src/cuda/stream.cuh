@@ -8,6 +8,7 @@
 #ifndef GLYD_CUDA_STREAM_CUH
 #define GLYD_CUDA_STREAM_CUH
 
+#include "cuda/config.h"
 #include "cuda/fragment.cuh"
 
 /* An entry of the lookup: the pair's number of bits in its low five, and its codes at bits 7 and
@@ -41,6 +42,13 @@ static __device__ void lookup_build(uint32_t *lookup, uint32_t *scratch, const u
     }
 }
 
+static constexpr uint32_t WORDS_BYTES = GLYD_GPU_WORDS_BYTES; /* of a ring, and its alignment */
+static constexpr uint32_t WORDS_CHUNK = 512; /* bytes that one copy of the warp brings */
+static constexpr uint32_t BLOCK_BYTES_MAX = GLYD_BLOCK_STEPS * GLYD_LANES * 4;
+/* Chunks that may still be on their way: with the ring full, the next block does not reach them. */
+static constexpr int CHUNKS_AHEAD = (WORDS_BYTES - WORDS_CHUNK - BLOCK_BYTES_MAX) / WORDS_CHUNK;
+static_assert(CHUNKS_AHEAD > 0, "a block and a copy ahead");
+
 /* A lane's part of a run. The word dealt last may still be on its way: the first lookup of a step
  * needs only bits that lie before it (at most 21 taken + 11 looked up), and does not wait. */
 typedef struct stream {
@@ -69,36 +77,23 @@ static constexpr uint32_t DEAL_FROM = 64 - GLYD_REFILL_BITS;
 static constexpr uint32_t DEAL_FROM_LAST = 64 - GLYD_REFILL_LAST_BITS;
 static_assert(DEAL_FROM == 32, "a lane that is dealt a word has used up its first");
 
-/* The lanes that are dealt a word, and this lane's turn among them in bytes. */
-static __device__ __forceinline__ uint32_t stream_mask(const stream *s, uint32_t deal_from,
-                                                       uint32_t lanes_before, uint32_t *turn)
+/* The lanes that are dealt a word, and this lane's turn among them in bytes. `used` is the bits it
+ * has used of its two words. */
+static __device__ __forceinline__ uint32_t stream_mask(const stream *s, uint32_t used,
+                                                       uint32_t deal_from, uint32_t lanes_before,
+                                                       uint32_t *turn)
 {
-    uint32_t mask = __ballot_sync(0xffffffffu, s->at >= deal_from);
+    uint32_t mask = __ballot_sync(0xffffffffu, used >= deal_from);
     *turn = (uint32_t)__popc(mask & lanes_before) * 4 + s->next;
     return mask;
 }
 
-/* Deal words from global memory. */
-static __device__ __forceinline__ void stream_deal(stream *s, int steps_left, uint32_t lanes_before,
-                                                   const uint8_t *words)
+/* Deal words from a ring in shared memory. */
+static __device__ __forceinline__ void stream_deal(stream *s, uint32_t deal_from,
+                                                   uint32_t lanes_before, uint32_t ring)
 {
-    uint32_t deal_from = steps_left > 1 ? DEAL_FROM : DEAL_FROM_LAST;
-    uint32_t turn, mask = stream_mask(s, deal_from, lanes_before, &turn);
-    s->sooner = s->high;
-    if (s->at >= 32)
-        s->low = s->high;
-    if (s->at >= deal_from)
-        s->high = __ldg((const uint32_t *)(words + turn));
-    s->at &= 31;
-    s->next += (uint32_t)__popc(mask) * 4;
-}
-
-/* Deal words from a ring in shared memory of `BYTES`, a power of two to which it is aligned. */
-template <uint32_t BYTES>
-static __device__ __forceinline__ void stream_deal_ring(stream *s, uint32_t deal_from,
-                                                        uint32_t lanes_before, uint32_t ring)
-{
-    uint32_t turn, mask = stream_mask(s, deal_from, lanes_before, &turn);
+    uint32_t used = s->at & 63; /* the rest of `at` is left over from entries */
+    uint32_t turn, mask = stream_mask(s, used, deal_from, lanes_before, &turn);
     s->sooner = s->high;
     asm volatile("{\n"
                  ".reg .pred moves, dealt;\n"
@@ -108,7 +103,7 @@ static __device__ __forceinline__ void stream_deal_ring(stream *s, uint32_t deal
                  "@dealt ld.shared.u32 %1,[%3];\n"
                  "}"
                  : "+r"(s->low), "+r"(s->high)
-                 : "r"(s->at), "r"((turn & (BYTES - 4)) | ring), "r"(deal_from)
+                 : "r"(used), "r"((turn & (WORDS_BYTES - 4)) | ring), "r"(deal_from)
                  : "memory");
     s->at &= 31;
     s->next += (uint32_t)__popc(mask) * 4;
@@ -121,42 +116,75 @@ static __device__ __forceinline__ uint32_t code_word(const uint32_t *e)
            (e[3] << 5 & 0xf000f000u);
 }
 
-/* Runs of a matrix read straight from global memory, through the first-level cache. */
-typedef struct run_reader {
-    const uint8_t *words;
-    stream s;
-    uint32_t lanes_before;
-    int steps_left;
-} run_reader;
+/* A run's words on their way through a warp's ring. Offsets are bytes from `from`. */
+typedef struct word_ring {
+    const uint8_t *from; /* the first run's first word */
+    uint32_t end;        /* of all streams */
+    uint32_t ring;       /* shared address */
+    uint32_t asked;      /* how far words have been asked for */
+    int lane;
+} word_ring;
 
-static __device__ __forceinline__ run_reader run_open(const packed_arrays &m, int tile, int run,
-                                                      int blocks, int lane)
+/* One chunk, each lane 16 bytes of it. */
+static __device__ __forceinline__ void words_ask(word_ring *r)
 {
-    int runs = (m.blocks + m.run_blocks - 1) / m.run_blocks;
-    uint32_t entry = m.entries[(int64_t)tile * runs + run];
-    run_reader r;
-    r.words = m.codes + (int64_t)entry * GLYD_RUN_ALIGN;
-    r.s.low = ((const uint32_t *)r.words)[lane];
-    r.s.high = r.s.sooner = ((const uint32_t *)r.words)[GLYD_LANES + lane];
-    r.s.at = 0;
-    r.s.next = 2 * GLYD_LANES * 4;
-    r.lanes_before = (1u << lane) - 1;
-    r.steps_left = blocks * GLYD_BLOCK_STEPS;
-    return r;
+    uint32_t at = r->asked + (uint32_t)r->lane * 16;
+    copy_async_16(r->ring | at % WORDS_BYTES, r->from + at, at < r->end);
+    r->asked += WORDS_CHUNK;
 }
 
-/* The lane's four code words of the run's next block. */
-static __device__ __forceinline__ uint4 run_block(run_reader *r, const uint32_t *lookup)
+/* Keep the ring full and wait for the words of the next block: those before `next` + the most
+ * that a block takes. */
+static __device__ __forceinline__ void words_keep(word_ring *r, uint32_t next)
 {
-    uint32_t code[4];
+    __syncwarp(); /* every lane has read the words before `next` */
+    while (r->asked + WORDS_CHUNK <= next + WORDS_BYTES)
+        words_ask(r);
+    copy_async_wait<CHUNKS_AHEAD>();
+    __syncwarp(); /* every lane's part is there */
+}
+
+static __device__ __forceinline__ uint32_t words_at(const word_ring &r, uint32_t offset)
+{
+    return *(const uint32_t *)__cvta_shared_to_generic(r.ring | offset % WORDS_BYTES);
+}
+
+/* Point the ring at the words from entry `entry` on; `total` is the last entry. */
+static __device__ __forceinline__ void words_start(word_ring *r, const uint8_t *codes,
+                                                   uint32_t entry, uint32_t total)
+{
+    uint64_t left = (uint64_t)(total - entry) * GLYD_RUN_ALIGN;
+    r->from = codes + (int64_t)entry * GLYD_RUN_ALIGN;
+    r->end = left < 1u << 30 ? (uint32_t)left : 1u << 30;
+    r->asked = 0;
+}
+
+/* Begin the run whose words are at offset `at`. */
+static __device__ __forceinline__ void run_open(stream *s, word_ring *r, uint32_t at)
+{
+    words_keep(r, at);
+    s->low = words_at(*r, at + (uint32_t)r->lane * 4);
+    s->high = s->sooner = words_at(*r, at + (uint32_t)(GLYD_LANES + r->lane) * 4);
+    s->at = 0;
+    s->next = at + 2 * GLYD_LANES * 4;
+}
+
+/* The lane's four code words of the run's next block, whose words have been waited for; `last`: the
+ * run ends with it. After a run's last step a deal takes words that are none of its own: nobody
+ * uses them. */
+static __device__ __forceinline__ uint4 run_block(stream *s, const word_ring &r,
+                                                  const uint32_t *lookup, bool last)
+{
+    uint32_t deal_from_end = last ? DEAL_FROM_LAST : DEAL_FROM;
+    uint32_t code[GLYD_BLOCK_GROUPS], lanes_before = (1u << r.lane) - 1;
 #pragma unroll
     for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
         uint32_t e[4];
 #pragma unroll
         for (int q = 0; q < 2; q++) {
-            stream_take(&r->s, lookup, &e[2 * q], &e[2 * q + 1]);
-            if (--r->steps_left)
-                stream_deal(&r->s, r->steps_left, r->lanes_before, r->words);
+            stream_take(s, lookup, &e[2 * q], &e[2 * q + 1]);
+            bool end = j == GLYD_BLOCK_GROUPS - 1 && q == 0; /* one step of the block is left */
+            stream_deal(s, end ? deal_from_end : DEAL_FROM, lanes_before, r.ring);
         }
         code[j] = code_word(e);
     }

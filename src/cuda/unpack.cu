@@ -6,16 +6,38 @@
  *
  * Thread to data   lane 4g + t decodes rows g and g + 8; it writes 16-byte chunk `lane % 8` of rows
  *                  `lane / 8`, + 4, + 8, + 12.
- * Shared memory    the lookup (mma), then 16 rows of ROW_PITCH bytes a warp.
+ * Shared memory    mma: a ring of stream words a warp, and the lookup; then 16 rows of ROW_PITCH
+ *                  bytes a warp.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "cuda/launch.cuh"
 #include "cuda/linear.h"
 #include "cuda/stream.cuh"
 
-static constexpr int WARPS = 8;
-static constexpr int ROW_PITCH = GLYD_BLOCK_COLS * 2 + 16; /* rows g start 4 banks apart */
-static constexpr int SCRATCH_WORDS = 32;
+static constexpr int WARPS = 4;
+static constexpr int ROW_PITCH = GLYD_BLOCK_COLS * 2 + 16;    /* rows g start 4 banks apart */
+static constexpr int LOOKUP_WORDS = GLYD_LOOKUP_ENTRIES + 32; /* with what building it needs */
+/* The rings, wherever in shared memory their alignment puts them, and the lookup. */
+static constexpr size_t STREAM_BYTES = (WARPS + 1) * WORDS_BYTES + LOOKUP_WORDS * 4;
+
+static __device__ __forceinline__ uint8_t *words_aligned(uint8_t *shared)
+{
+    uint32_t at = shared_address(shared);
+    return shared + ((WORDS_BYTES - at % WORDS_BYTES) % WORDS_BYTES);
+}
+
+/* Open run `run` of a tile; the warps' rings are at `rings`. */
+static __device__ __forceinline__ void warp_run_open(stream *s, word_ring *words,
+                                                     const packed_arrays &w, int tile, int run,
+                                                     const uint8_t *rings, int lane)
+{
+    int runs = (w.blocks + w.run_blocks - 1) / w.run_blocks;
+    words->ring = shared_address(rings) + threadIdx.x / 32 * WORDS_BYTES;
+    words->lane = lane;
+    words_start(words, w.codes, w.entries[(int64_t)tile * runs + run],
+                w.entries[(int64_t)w.tiles * runs]);
+    run_open(s, words, 0);
+}
 
 typedef struct unpack_args {
     packed_arrays w;
@@ -84,8 +106,9 @@ template <bool STREAMS>
 static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_args p)
 {
     extern __shared__ __align__(16) uint8_t shared[];
-    uint32_t *lookup = (uint32_t *)shared;
-    uint8_t *rows = shared + (STREAMS ? (GLYD_LOOKUP_ENTRIES + SCRATCH_WORDS) * 4 : 0) +
+    uint8_t *start = STREAMS ? words_aligned(shared) : shared;
+    uint32_t *lookup = (uint32_t *)(start + WARPS * WORDS_BYTES);
+    uint8_t *rows = (STREAMS ? (uint8_t *)(lookup + LOOKUP_WORDS) : start) +
                     threadIdx.x / 32 * GLYD_TILE_ROWS * ROW_PITCH;
     if constexpr (STREAMS) {
         lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table, (int)threadIdx.x, WARPS * 32);
@@ -105,17 +128,20 @@ static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_
     }
     tile_bases base = bases_of(p.w, r.tile, lane);
     escape_window escapes = escapes_from(p.w, r.tile, block, lane);
-    run_reader stream = {};
+    word_ring words = {};
+    stream stream;
     if constexpr (STREAMS)
-        stream = run_open(p.w, r.tile, run, end - block, lane);
+        warp_run_open(&stream, &words, p.w, r.tile, run, start, lane);
     for (; block < end; block++) {
         int64_t at = (int64_t)r.tile * p.w.blocks + block;
         const uint4 *sm = (const uint4 *)p.w.sm + at * (GLYD_BLOCK_SM_WORDS / 4) + lane;
         uint4 sm0 = load_once(sm), sm1 = load_once(sm + 32), codes;
-        if constexpr (STREAMS)
-            codes = run_block(&stream, lookup);
-        else
+        if constexpr (STREAMS) {
+            words_keep(&words, stream.next);
+            codes = run_block(&stream, words, lookup, block + 1 == end);
+        } else {
             codes = load_once((const uint4 *)p.w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane);
+        }
         uint32_t a[GLYD_FRAGMENT_REGISTERS];
         fragment_decode(a, sm0, sm1, codes, base);
         escapes_put(p.w, a, &escapes, r.tile, block, lane);
@@ -129,12 +155,16 @@ static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_
         unpack_write(p, r, block, rows, lane);
         __syncwarp(); /* and read */
     }
+    if constexpr (STREAMS)
+        copy_async_wait<0>();
 }
 
 static __global__ void __launch_bounds__(WARPS * 32)
     expand_kernel(const packed_arrays w, uint4 *codes)
 {
-    __shared__ uint32_t lookup[GLYD_LOOKUP_ENTRIES + SCRATCH_WORDS];
+    extern __shared__ __align__(16) uint8_t shared[];
+    uint8_t *start = words_aligned(shared);
+    uint32_t *lookup = (uint32_t *)(start + WARPS * WORDS_BYTES);
     lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, w.table, (int)threadIdx.x, WARPS * 32);
     __syncthreads(); /* the lookup is there */
     int lane = (int)threadIdx.x % 32, runs = (w.blocks + w.run_blocks - 1) / w.run_blocks;
@@ -143,10 +173,15 @@ static __global__ void __launch_bounds__(WARPS * 32)
         return;
     int tile = (int)(task / runs), run = (int)(task % runs), block = run * w.run_blocks;
     int end = min(block + w.run_blocks, w.blocks);
-    run_reader stream = run_open(w, tile, run, end - block, lane);
+    word_ring words;
+    stream s;
+    warp_run_open(&s, &words, w, tile, run, start, lane);
     uint4 *to = codes + ((int64_t)tile * w.blocks + block) * (GLYD_BLOCK_CODE_WORDS / 4) + lane;
-    for (; block < end; block++, to += GLYD_BLOCK_CODE_WORDS / 4)
-        *to = run_block(&stream, lookup);
+    for (; block < end; block++, to += GLYD_BLOCK_CODE_WORDS / 4) {
+        words_keep(&words, s.next);
+        *to = run_block(&s, words, lookup, block + 1 == end);
+    }
+    copy_async_wait<0>();
 }
 
 extern "C" glyd_status glyd_k_expand(const glyd_matrix *m, uint8_t *codes, cudaStream_t stream,
@@ -154,7 +189,7 @@ extern "C" glyd_status glyd_k_expand(const glyd_matrix *m, uint8_t *codes, cudaS
 {
     packed_arrays w = arrays_of(m, m->array[GLYD_ARRAY_CODES].data);
     int64_t tasks = (int64_t)w.tiles * glyd_runs_of(w.blocks, w.run_blocks);
-    expand_kernel<<<(unsigned)((tasks + WARPS - 1) / WARPS), WARPS * 32, 0, stream>>>(
+    expand_kernel<<<(unsigned)((tasks + WARPS - 1) / WARPS), WARPS * 32, STREAM_BYTES, stream>>>(
         w, (uint4 *)codes);
     return cuda_status(cudaGetLastError(), "expand", err);
 }
@@ -170,7 +205,11 @@ static glyd_status unpack_launch(const glyd_matrix *m, unpack_args *p, cudaStrea
     size_t bytes = (size_t)(WARPS * GLYD_TILE_ROWS * ROW_PITCH);
     unsigned grid = (unsigned)((tasks + WARPS - 1) / WARPS);
     if (streams) {
-        bytes += (GLYD_LOOKUP_ENTRIES + SCRATCH_WORDS) * 4;
+        bytes += STREAM_BYTES;
+        GLYD_TRY(cuda_status(cudaFuncSetAttribute(unpack_kernel<true>,
+                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                  (int)bytes),
+                             "unpack", err));
         unpack_kernel<true><<<grid, WARPS * 32, bytes, stream>>>(*p);
     } else {
         unpack_kernel<false><<<grid, WARPS * 32, bytes, stream>>>(*p);
