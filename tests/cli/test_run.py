@@ -10,6 +10,7 @@ import re
 import select
 import signal
 import subprocess
+import termios
 import time
 from pathlib import Path
 
@@ -117,6 +118,17 @@ class Terminal:
         os.close(inner)
         self.text = ""
 
+    def is_editing(self):
+        return not termios.tcgetattr(self.fd)[3] & termios.ICANON
+
+    def prompt(self):
+        """Wait for the prompt, and for the editor behind it: it shows first and listens then."""
+        self.wait_for("> ")
+        end = time.monotonic() + 60
+        while not self.is_editing():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
     def send(self, text):
         os.write(self.fd, text.encode())
 
@@ -156,53 +168,64 @@ def chat(packed):
 
 def test_terminal_history_and_bye(chat):
     t = chat
-    t.wait_for("> ")
+    t.prompt()
     t.send(CAPITAL + "\r")
     t.wait_for("is Paris")
-    t.wait_for("> ")
+    t.prompt()
     t.send("/clear\r")
-    t.wait_for("forgotten.*> ")
+    t.wait_for("forgotten")
+    t.prompt()
     t.send("\x1b[A\x1b[A")  # up, up: the question again
     t.wait_for("capital of France")
     t.send("\r")
     t.wait_for("is Paris")
-    t.wait_for("> ")
+    t.prompt()
     t.send("/bye\r")
     t.leaves()
 
 
 def test_control_c_stops_the_answer_and_twice_leaves(chat):
     t = chat
-    t.wait_for("> ")
+    t.prompt()
     t.send("Write a very long story about the sea.\r")
     t.wait_for("story about the sea.*[a-z]{3,} [a-z]+")
     t.interrupt()
-    t.wait_for("> ")
+    t.prompt()
     t.send("Write another very long story.\r")
     t.wait_for("another very long story.*[a-z]{3,} [a-z]+")
     t.interrupt()
-    t.wait_for("> ")
+    t.prompt()
     t.interrupt()
     t.leaves()
 
 
 def test_control_c_at_the_prompt_drops_the_line_and_twice_leaves(chat):
     t = chat
-    t.wait_for("> ")
+    t.prompt()
     t.send("half a line")
     t.wait_for("half a line")
     t.interrupt()
-    t.wait_for("> ")
+    t.prompt()
     t.send("/help\r")
-    t.wait_for("/clear.*> ")
+    t.wait_for("/clear")
+    t.prompt()
     t.interrupt()
-    t.wait_for("> ")
+    t.prompt()
     t.interrupt()
     t.leaves()
 
 
 def test_control_d_leaves(chat):
     t = chat
-    t.wait_for("> ")
+    t.prompt()
     t.send("\x04")
+    t.leaves()
+
+
+def test_characters_beyond_ascii_can_be_edited(chat):
+    t = chat
+    t.prompt()
+    t.send("naïve 東京\x7f\x7f café 🙂")
+    t.wait_for("🙂")
+    t.send("\x01\x0b/bye\r")  # to the start of the line, and away with it
     t.leaves()
