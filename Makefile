@@ -29,7 +29,7 @@ asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 tsan: ## the tests under ThreadSanitizer
 	tools/sanitize.sh tsan
 
-fuzz: ## each fuzz target for SECONDS (default 60)
+fuzz: ## each fuzz target for SECONDS_EACH (default 60)
 	tools/fuzz.sh
 
 bench: ## the CPU figures, appended to bench/results

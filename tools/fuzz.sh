@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs each fuzz target for SECONDS (default 60) from its committed corpus. New inputs go to
+# Runs each fuzz target for SECONDS_EACH (default 60) from its committed corpus. New inputs go to
 # build/fuzz/corpus; a finding ends the run and leaves its input in build/fuzz.
 set -eu
 cd "$(dirname "$0")/.."

@@ -3,6 +3,7 @@
  */
 #include "cli/commands.h"
 #include "cli/report.h"
+#include "glyd/engine.h"
 #include "glyd/save.h"
 #include <stdio.h>
 
@@ -39,6 +40,19 @@ static void print_layout(const glyd_save_plan *plan, int layout)
         printf(", context %lld of %d\n", (long long)plan->context_fits[layout], plan->context);
 }
 
+/* What glyd run takes, by the engine's own plan; nothing where the engine cannot run the model. */
+static void print_run(const char *folder)
+{
+    glyd_engine_options options = glyd_engine_options_default(folder);
+    glyd_plan plan;
+    char total[GLYD_SIZE_TEXT_BYTES], weights[GLYD_SIZE_TEXT_BYTES], kv[GLYD_SIZE_TEXT_BYTES];
+    if (glyd_engine_plan(&options, &plan, NULL) != GLYD_OK)
+        return;
+    printf("run    %s on this CPU: weights %s held as %s, KV cache %s for a context of %d\n",
+           glyd_size_text(plan.total_bytes, total), glyd_size_text(plan.weight_bytes, weights),
+           glyd_layout_name(plan.layout), glyd_size_text(plan.kv_bytes, kv), plan.context);
+}
+
 static int run(const glyd_args *args)
 {
     double memory_gb = 0;
@@ -61,6 +75,7 @@ static int run(const glyd_args *args)
     printf("KV     %llu bytes a token, %s for the whole context\n",
            (unsigned long long)plan.kv_bytes_a_token,
            glyd_size_text(plan.kv_bytes_a_token * (uint64_t)plan.context, text));
+    print_run(args->operand[0]);
     return GLYD_EXIT_DONE;
 }
 

@@ -49,7 +49,7 @@ static bool read_sampling(const glyd_args *args, glyd_request *request)
     int64_t top_k = s->top_k, tokens_max = request->tokens_max;
     int64_t seed = (int64_t)((uint64_t)time(NULL) & INT64_MAX);
     if (!glyd_args_real(command, args, GLYD_OPTION_TEMPERATURE, 0, 100, &s->temperature) ||
-        !glyd_args_real(command, args, GLYD_OPTION_TOP_P, 0, 1, &s->top_p) ||
+        !glyd_args_real(command, args, GLYD_OPTION_TOP_P, 1e-6, 1, &s->top_p) ||
         !glyd_args_real(command, args, GLYD_OPTION_MIN_P, 0, 1, &s->min_p) ||
         !glyd_args_real(command, args, GLYD_OPTION_REPETITION_PENALTY, 0.01, 100,
                         &s->repetition_penalty) ||
@@ -70,10 +70,11 @@ static bool read_backend(const glyd_args *args, glyd_backend_kind *backend)
         *backend = GLYD_BACKEND_AUTO;
     else if (strcmp(name, "cpu") == 0)
         *backend = GLYD_BACKEND_CPU;
-    else if (strcmp(name, "cuda") == 0)
-        *backend = GLYD_BACKEND_CUDA;
     else {
-        glyd_message("--backend %s: auto, cpu or cuda is needed", name);
+        glyd_message("--backend %s: %s", name,
+                     strcmp(name, "cuda") == 0 || strcmp(name, "vllm") == 0
+                         ? "it is not built yet; auto and cpu are"
+                         : "auto or cpu is needed");
         return false;
     }
     return true;
@@ -252,7 +253,8 @@ static int run(const glyd_args *args)
     const char *folder = args->operand[0];
     glyd_engine_options options = glyd_engine_options_default(folder);
     glyd_layout layout;
-    if (!read_options(args, &options, &layout))
+    glyd_request checked = {0}; /* wrong usage is told before a model is loaded */
+    if (!read_options(args, &options, &layout) || !read_sampling(args, &checked))
         return GLYD_EXIT_USAGE;
     if (args->value[GLYD_OPTION_LOGITS_HASH] && !args->value[GLYD_OPTION_PROMPT]) {
         glyd_message("--logits-hash needs a --prompt");
@@ -268,8 +270,10 @@ static int run(const glyd_args *args)
         code = glyd_exit_of_error(&error);
     } else {
         s.request = glyd_request_default(s.engine);
-        if (read_sampling(args, &s.request)) {
-            bool answers_once = args->value[GLYD_OPTION_PROMPT] != NULL;
+        bool answers_once = args->value[GLYD_OPTION_PROMPT] != NULL;
+        if (!read_sampling(args, &s.request))
+            code = GLYD_EXIT_USAGE;
+        else {
             if (!answers_once || isatty(STDERR_FILENO))
                 print_settings(folder, glyd_engine_describe(s.engine));
             if (!answers_once && !glyd_chat_has_template(s.chat))

@@ -149,6 +149,6 @@ void glyd_help_print(const glyd_command *command)
         snprintf(left, sizeof left, "%s%c%s--%s %s", row->letter ? "-" : " ",
                  row->letter ? row->letter : ' ', row->letter ? ", " : "  ", row->name,
                  row->argument ? row->argument : "");
-        printf("  %-24s %s\n", left, row->help);
+        printf("  %-26s %s\n", left, row->help);
     }
 }

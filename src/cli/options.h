@@ -39,7 +39,7 @@ enum {
     X(REPETITION_PENALTY, 0, "repetition-penalty", "F", "above 1: tokens seen become less likely", \
       GLYD_FOR_RUN)                                                                                \
     X(SEED, 's', "seed", "N", "the same seed draws the same answer", GLYD_FOR_RUN)                 \
-    X(BACKEND, 0, "backend", "NAME", "auto, cpu or cuda", GLYD_FOR_RUN)                            \
+    X(BACKEND, 0, "backend", "NAME", "auto or cpu", GLYD_FOR_RUN)                                  \
     X(LOGITS_HASH, 0, "logits-hash", NULL,                                                         \
       "print the SHA-256 of the prompt's logits instead of an answer", GLYD_FOR_RUN)               \
     X(HOLD, 'l', "layout", "NAME",                                                                 \

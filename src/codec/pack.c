@@ -6,7 +6,9 @@
  *   3. write: mma12 in place; of mma the streams and escapes into a slot a tile, a batch of tiles
  * at a time, and from there one after the other to where they belong. Everything but the streams of
  * `mma` has a size known before it is written, so `out` is reserved once: [sm, bases, escape_index,
- * escapes, entries, table, codes], codes last. SPDX-License-Identifier: Apache-2.0
+ * escapes, entries, table, codes], codes last.
+ *
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/pack.h"
 #include "base/buf.h"

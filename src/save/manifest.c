@@ -7,6 +7,7 @@
 #include "save/manifest.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "codec/format.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,6 @@ enum {
     DIGEST_BYTES = 64,
     TAIL_BYTES = sizeof DIGEST_KEY - 1 + DIGEST_BYTES + sizeof DIGEST_END - 1,
     SHARDS_MAX = 99999, /* five digits in a shard's name */
-    RUN_BLOCKS_MAX = 16384,
 };
 
 /* --- reading --- */
@@ -169,7 +169,8 @@ static glyd_status read_layout(const json_t *json, glyd_manifest_tensor *t, size
     GLYD_NEED(t->dtype == GLYD_DTYPE_BF16 && t->shape.n_dims == 2 && dim[0] >= 1 && dim[1] >= 1 &&
                   dim[0] <= GLYD_ROWS_MAX && dim[1] <= GLYD_COLS_MAX,
               err, "%s: tensor %s cannot be packed with its dtype and shape", WHERE, t->name);
-    GLYD_TRY(glyd_json_int_or(json, "run_blocks", 0, RUN_BLOCKS_MAX, 0, WHERE, &run_blocks, err));
+    GLYD_TRY(
+        glyd_json_int_or(json, "run_blocks", 0, GLYD_RUN_BLOCKS_MAX, 0, WHERE, &run_blocks, err));
     t->run_blocks = (int)run_blocks;
     t->is_packed = true;
     return read_arrays(json_object_get(json, "arrays"), t, err);

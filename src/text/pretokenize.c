@@ -164,23 +164,24 @@ static glyd_status put_bytes(const glyd_tokenizer *tokenizer, const uint8_t *tex
 }
 
 static glyd_status run_step(const glyd_tokenizer *tokenizer, glyd_encode_work *work, size_t i_step,
-                            const uint8_t **text, const glyd_piece *pieces, size_t n, glyd_buf *out,
+                            glyd_span *text, const glyd_piece *pieces, size_t n, glyd_buf *out,
                             glyd_error *err)
 {
     const glyd_pretokenizer *step = &tokenizer->pretokenizers[i_step];
     if (step->kind == GLYD_PIECE_SPLIT)
-        return split(step, &work->piece_scans[i_step], *text, pieces, n, out, err);
-    glyd_buf *out_text = &work->text[*text == work->text[0].data];
+        return split(step, &work->piece_scans[i_step], text->data, pieces, n, out, err);
+    glyd_buf *out_text = &work->text[text->data == work->text[0].data]; /* the one not read */
     out_text->bytes = 0;
-    glyd_status status = step->kind == GLYD_PIECE_BYTES
-                             ? put_bytes(tokenizer, *text, pieces, n, out_text, out)
-                             : put_spaces(step, work->is_start, *text, pieces, n, out_text, out);
+    glyd_status status =
+        step->kind == GLYD_PIECE_BYTES
+            ? put_bytes(tokenizer, text->data, pieces, n, out_text, out)
+            : put_spaces(step, work->is_start, text->data, pieces, n, out_text, out);
     if (status == GLYD_E_NOMEM)
         GLYD_FAIL(err, status, "out of memory");
     if (status != GLYD_OK || out_text->bytes > 2 * GLYD_TEXT_BYTES_MAX)
         GLYD_FAIL(err, GLYD_E_LIMIT, "the pre-tokenizers made the text longer than %zu bytes",
                   2 * GLYD_TEXT_BYTES_MAX);
-    *text = out_text->data;
+    *text = (glyd_span){out_text->data, out_text->bytes};
     return GLYD_OK;
 }
 
@@ -193,15 +194,14 @@ glyd_status glyd_pretokenize(const glyd_tokenizer *tokenizer, glyd_encode_work *
     spans->bytes = 0;
     if (glyd_buf_append(spans, &whole, text.bytes ? sizeof whole : 0) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
-    const uint8_t *at = text.data;
     for (size_t i = 0; i < tokenizer->n_pretokenizers && spans->bytes > 0; i++) {
         glyd_buf *next = &work->pieces[spans == &work->pieces[0]];
         next->bytes = 0;
-        GLYD_TRY(run_step(tokenizer, work, i, &at, (const glyd_piece *)(void *)spans->data,
+        GLYD_TRY(run_step(tokenizer, work, i, &text, (const glyd_piece *)(void *)spans->data,
                           spans->bytes / sizeof whole, next, err));
         spans = next;
     }
-    *out = (glyd_span){at, text.bytes};
+    *out = text;
     *pieces = (const glyd_piece *)(void *)spans->data;
     *n_pieces = spans->bytes / sizeof whole;
     return GLYD_OK;

@@ -5,7 +5,8 @@
   sizes       files under 1,000 lines, functions under 80, kernels under 150
   banned      no getenv, exit, printf and friends in libraries; no unsafe string functions anywhere
   globals     no mutable state outside functions, no mutable statics inside them
-  header      every source file says what it is and carries the licence identifier
+  header      every C and CUDA file says what it is and carries the licence identifier
+  documents   files that documents name exist; no placeholders
   format      clang-format has nothing to change (where it is installed)
 """
 import re
@@ -112,8 +113,23 @@ def check_globals(path, code):
 
 
 def check_header(path, raw):
-    if "SPDX-License-Identifier: Apache-2.0" not in raw[:4000] or not raw.startswith("/*"):
+    licence = re.search(r"^ \* SPDX-License-Identifier: Apache-2\.0$", raw[:4000], re.M)
+    if not licence or not raw.startswith("/*"):
         breach(path, 1, "no opening comment with the licence identifier")
+
+
+def check_documents():
+    """What a document or a comment names is there, and no placeholder is left."""
+    named = re.compile(r"\b(?:docs|tools|bench|tests|src|include|cmake)/[\w/.-]+\.(?:md|sh|py|c|h|cu|cuh|txt|csv|cmake)\b")
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "Makefile"]:
+        if not path.exists():
+            continue
+        text = path.read_text()
+        for match in named.finditer(text):
+            if not (ROOT / match.group(0)).exists():
+                breach(path, line_of(text, match.start()), f"{match.group(0)} does not exist")
+        for match in re.finditer(r"^[A-Z_]{6,}$", text, re.M):
+            breach(path, line_of(text, match.start()), f"{match.group(0)} is a placeholder")
 
 
 def check_format(files):
@@ -151,6 +167,7 @@ def main():
         check_banned(path, code)
         check_globals(path, code)
         check_header(path, raw)
+    check_documents()
     check_format(sources)
     found = list(dict.fromkeys(breaches))
     for text in found:
