@@ -161,6 +161,7 @@ static int64_t many_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
         .kernel = GLYD_GPU_KERNEL_MANY,
         .token_tile = n,
         .tiles = groups,
+        .pair = n == 256 && s->slices == 1 && s->rows > groups * WARPGROUP_ROWS,
         .stages = stages,
         .threads = (groups + 1) * 128,
         .shared_bytes = (int)(stages * stage + GLYD_GPU_BARRIER_BYTES),
