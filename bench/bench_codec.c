@@ -173,6 +173,15 @@ static void usage(void)
     exit(2);
 }
 
+static int64_t read_number(const char *text)
+{
+    char *end;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || value < 1 || value > 1 << 30)
+        usage();
+    return value;
+}
+
 static options read_options(int argc, char **argv)
 {
     options o = {.rows = 4096,
@@ -184,16 +193,16 @@ static options read_options(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--file") && i + 3 < argc) {
             o.file = argv[i + 1];
-            o.rows = atoll(argv[i + 2]);
-            o.cols = atoll(argv[i + 3]);
+            o.rows = read_number(argv[i + 2]);
+            o.cols = read_number(argv[i + 3]);
             o.speed = 0;
             i += 3;
         } else if (!strcmp(argv[i], "--speed")) {
             o.speed = 1;
         } else if (!strcmp(argv[i], "--threads") && i + 1 < argc) {
-            o.threads = atoi(argv[++i]);
+            o.threads = (int)read_number(argv[++i]);
         } else if (!strcmp(argv[i], "--runs") && i + 1 < argc) {
-            o.run_blocks = atoi(argv[++i]);
+            o.run_blocks = (int)read_number(argv[++i]);
         } else if (!strcmp(argv[i], "--variant") && i + 1 < argc) {
             int v = 0;
             for (i++; v < GLYD_VARIANTS && strcmp(argv[i], glyd_variant_name((glyd_variant)v));)

@@ -2,9 +2,11 @@
 """A second decoder of the format glyd-1, written from docs/FORMAT.md to be read, not to be fast.
 
     decoder.py matrix FILE...     decode golden matrices (tests/golden/matrix) and compare
-
+    decoder.py save FOLDER        decode every tensor of a save and compare its SHA-256
 SPDX-License-Identifier: Apache-2.0
 """
+import hashlib
+import json
 import struct
 import sys
 
@@ -27,8 +29,6 @@ def u32(data):
 
 
 # --- FORMAT.md section 1: the packed matrix ---
-
-
 def read_table(table):
     """The prefix code as {(bits, code with its first bit lowest): symbol}."""
     count = struct.unpack("<16H", table[:32])
@@ -61,7 +61,7 @@ def decode_run(words, blocks, codes):
                 buffer[lane] >>= bits
                 held[lane] -= bits
         for lane in range(32):
-            if step + 1 < steps and held[lane] <= 32:
+            if step + 1 < steps and held[lane] <= (21 if step + 2 == steps else 32):
                 need(dealt < len(words), "codes: a run ends early")
                 buffer[lane] |= words[dealt] << held[lane]
                 held[lane] += 32
@@ -135,9 +135,36 @@ def decode_matrix(layout, rows, cols, arrays, run_blocks):
     return weights
 
 
+# --- FORMAT.md section 2: a save ---
+def need_sha256(data, digest, what):
+    need(hashlib.sha256(data).hexdigest() == digest, f"{what}: another SHA-256")
+
+
+def read_save(folder):
+    """{name: bytes in the checkpoint} of all tensors."""
+    names = ("sm", "codes", "bases", "escape_index", "escapes", "entries", "table")
+    text = open(f"{folder}/glyd.json", "rb").read()
+    manifest, shards, tensors = json.loads(text), [], {}
+    need(manifest["format"] == "glyd-1", "glyd.json: another format")
+    need_sha256(text[:-78], manifest["sha256"], "glyd.json")
+    for shard in manifest["shards"]:
+        data = open(f"{folder}/{shard['file']}", "rb").read()
+        start = 8 + struct.unpack("<Q", data[:8])[0]
+        need_sha256(data[:start], shard["header_sha256"], shard["file"])
+        spans = {n: e.get("data_offsets", (0, 0)) for n, e in json.loads(data[8:start]).items()}
+        shards.append({n: data[start + begin : start + end] for n, (begin, end) in spans.items()})
+    for t in sorted(manifest["tensors"], key=lambda t: "same_as" in t):
+        data = tensors[t["same_as"]] if "same_as" in t else shards[t["shard"]].get(t["name"])
+        if "arrays" in t:
+            arrays = {a: shards[t["shard"]].get(f"{t['name']}.{a}", b"") for a in names}
+            weights = decode_matrix(t["layout"], *t["shape"], arrays, t["run_blocks"])
+            data = struct.pack(f"<{len(weights)}H", *weights)
+        need_sha256(data, t["sha256"], t["name"])
+        tensors[t["name"]] = data
+    return tensors
+
+
 # --- golden matrices: lines `name value` up to an empty one, then the arrays' bytes ---
-
-
 def read_golden(path):
     data = open(path, "rb").read()
     head, _, body = data.partition(b"\n\n")
@@ -149,6 +176,8 @@ def read_golden(path):
 
 
 def main():
+    if len(sys.argv) == 3 and sys.argv[1] == "save":
+        sys.exit(print(f"{len(read_save(sys.argv[2]))} tensors, all as they were"))
     if len(sys.argv) < 3 or sys.argv[1] != "matrix":
         sys.exit(__doc__)
     failed = 0

@@ -32,8 +32,8 @@ def explain_weight(arrays, blocks, row, col):
     codes, bit = word(arrays["codes"], code_at), 16 * h + 4 * r
     code, base = codes >> bit & 15, arrays["bases"][row]
     return [
-        f"row {row}, column {col}: tile {tile}, block {block}, lane {lane} (g = {g}, t = {lane % 4}),"
-        f" group {j}, register {r}, half {h}",
+        f"row {row}, column {col}: tile {tile}, block {block},"
+        f" lane {lane} (g = {g}, t = {lane % 4}), group {j}, register {r}, half {h}",
         f"  sm     word {at} = {sm:08x}, half {h} = {half:04x}"
         + (", its bytes exchanged" if r % 2 else "")
         + f", & 807f = {own:04x}",
@@ -58,17 +58,19 @@ def explain_stream(arrays, lane, n):
     """The first n pairs of a lane of the first run."""
     table = decoder.read_table(arrays["table"])
     counts = struct.unpack("<16H", arrays["table"][:32])
+    first_bit_first = lambda bits, code: f"{code:0{bits}b}"[::-1]  # noqa: E731
     lines = [
         "counts " + ", ".join(f"{c} of {b} bits" for b, c in enumerate(counts) if c),
         "codes, first bit first: "
-        + ", ".join(f"{code:0{bits}b}"[::-1] + f" = {symbol:02x}" for (bits, code), symbol in table.items()),
-    ]  # fmt: skip
+        + ", ".join(f"{first_bit_first(*code)} = {symbol:02x}" for code, symbol in table.items()),
+    ]
     words = [word(arrays["codes"], lane), word(arrays["codes"], 32 + lane)]
     lines.append(f"lane {lane}: words {lane} and {32 + lane} = {words[0]:08x} {words[1]:08x}")
     buffer, taken = words[0] | words[1] << 32, []
     for _ in range(n):
         bits = next(b for b in range(1, 12) if (b, buffer & (1 << b) - 1) in table)
-        taken.append(f"{buffer & (1 << bits) - 1:0{bits}b}"[::-1] + f" = {table[bits, buffer & (1 << bits) - 1]:02x}")
+        code = bits, buffer & (1 << bits) - 1
+        taken.append(f"{first_bit_first(*code)} = {table[code]:02x}")
         buffer >>= bits
     lines.append("  from the low end: " + ", ".join(taken))
     return lines
@@ -82,7 +84,7 @@ def example():
     assert struct.unpack_from("<H", arrays["values"], at)[0] == value
     lines = ["tests/golden/matrix/mma12-31x120.matrix"] + lines + explain_escape(arrays, 0)
     _, arrays = decoder.read_golden(GOLDEN / "mma-two-30x190.matrix")
-    lines += ["", "tests/golden/matrix/mma-two-30x190.matrix"] + explain_stream(arrays, 5, 12)
+    lines += ["", "tests/golden/matrix/mma-two-30x190.matrix"] + explain_stream(arrays, 5, 10)
     return "\n".join(lines)
 
 

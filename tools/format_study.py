@@ -32,6 +32,8 @@ class Choice:
     limit: int = 11
     run_blocks: int = 16
     refill: int = 32
+    refill_last: int = 21  # before a run's last step
+    prune: bool = True  # escapes instead of codes for the rarest pairs
 
 
 def pad_to(size, unit):
@@ -64,19 +66,34 @@ def choose_bases(exponents, choice):
     if choice.base != "row" or choice.layout == "mma12":
         return fewest
     low, high = np.clip(fewest - 8, 0, 224), np.clip(fewest - 8, 0, 224) + 16
-    median = (2 * count.cumsum(1) >= count.sum(1)[:, None]).argmax(1)
-    clip = lambda base: np.clip(base, low, np.minimum(high, 256 - window))  # noqa: E731
-    pick = lambda base: np.take_along_axis(held, base[:, None], 1).sum()  # noqa: E731
-    depth = max(range(4, window), key=lambda d: (pick(clip(median - d)), -d))
-    bases = clip(median - depth)
-    for _ in range(3):
+    alike = np.lib.stride_tricks.sliding_window_view(count.sum(0), window).sum(1).argmax()
+    bases, before = np.clip(np.full(rows, alike), low, high), None
+    for _ in range(12):
         codes = np.take_along_axis(inside, bases[:, None, None], 1).sum((0, 1)) + 1
         cost = np.log2(codes.sum() / codes)
         all_costs = inside @ cost + (count.sum(1)[:, None] - held) * (cost.min() + 32)
         reach = np.arange(all_costs.shape[1])
         outside = (reach < low[:, None]) | (reach > high[:, None])
-        bases = np.where(outside, np.inf, all_costs).argmin(1)
+        bases, before = np.where(outside, np.inf, all_costs).argmin(1), bases
+        if (bases == before).all():
+            break
     return bases
+
+
+def prune_pairs(symbols, fill):
+    """Pairs written instead, and how many escapes that makes: src/codec/prefix.c."""
+    count = np.bincount(symbols.ravel(), minlength=256)
+    every = np.arange(256)
+    both = fill | fill << 4
+    rare = (count < count.sum() // 363409) & (every != both)
+    first, second = every & 15 | fill << 4, every & 0xF0 | fill
+    swap = count[first] < count[second]
+    to, other = np.where(swap, second, first), np.where(swap, first, second)
+    to = np.where(rare[to], other, to)
+    instead = np.where(rare, np.where(rare[to], both, to), every)
+    changed = instead ^ every
+    made = (count * (((changed & 15) > 0) * 1 + (changed > 15))).sum()
+    return instead[symbols], int(made)
 
 
 def code_lengths(count, limit):
@@ -104,9 +121,9 @@ def stream_bytes(bits, choice):
         run = run.transpose(1, 3, 0, 2).reshape(-1, tiles, 32)  # step, tile, lane
         held = np.full((tiles, 32), 64)
         dealt = np.full(tiles, 64)
-        for step in run[:-1]:
+        for i, step in enumerate(run[:-1]):
             held = held - step
-            deal = held <= choice.refill
+            deal = held <= (choice.refill if i + 2 < len(run) else choice.refill_last)
             held = held + 32 * deal
             dealt += deal.sum(1)
         total += pad_to(dealt * 4, 16).sum()
@@ -125,12 +142,17 @@ def matrix_bytes(exponents, choice):
     n_escapes = int(escaped.sum())
     total = tiles * blocks * 1024 + pad_to((tiles + 1) * 4, 64)
     total += 64 if choice.base == "tensor" else pad_to(tiles * 16, 64)
-    total += pad_to(n_escapes * (1 if choice.marker else 4), 64)
+    escape_bytes = 1 if choice.marker else 4
     if choice.layout == "mma12":
-        return min(total + tiles * blocks * 512, rows * cols * 2)
+        total += pad_to(n_escapes * escape_bytes, 64) + tiles * blocks * 512
+        return min(total, rows * cols * 2)
     fill = window if choice.marker else np.bincount(codes[~escaped]).argmax()
     codes = np.where(escaped, fill, codes)
     symbols = codes[..., 0] | codes[..., 1] << 4 if choice.symbols == "pair" else codes
+    if choice.prune and choice.symbols == "pair" and not choice.marker:
+        symbols, made = prune_pairs(symbols, fill)
+        n_escapes += made
+    total += pad_to(n_escapes * escape_bytes, 64)
     lengths = code_lengths(np.bincount(symbols.ravel(), minlength=256), choice.limit)
     steps = lengths[symbols].reshape(tiles, blocks, 32, -1, 2).sum(4)
     total += pad_to(stream_bytes(steps, choice), 64)
@@ -146,7 +168,9 @@ def gaussian(rows, cols):
 
 STUDIES = [
     ("as it is", {}),
-    ("refill at 21 bits or fewer", {"refill": 21}),
+    ("words at 32 bits or fewer before the last step too", {"refill_last": 32}),
+    ("words at 21 bits or fewer everywhere", {"refill": 21}),
+    ("a code for every pair, however rare", {"prune": False}),
     ("base a row, fewest escapes, not lined up", {"base": "fewest"}),
     ("one base a tensor", {"base": "tensor"}),
     ("codes of at most 9 bits", {"limit": 9}),

@@ -86,10 +86,12 @@ def write_safetensors(path, tensors):
         offset += values.nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
+    partial = path.with_suffix(".partial")  # renamed when whole: an interrupted run leaves no model
+    with open(partial, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for _, values in sorted(tensors.items()):
             file.write(values.tobytes())
+    partial.rename(path)
 
 
 def config_of(kv, tied):
@@ -156,7 +158,11 @@ def main():
     parser = argparse.ArgumentParser(description="Make SmolLM2-135M-Instruct's bf16 folder.")
     parser.add_argument("out", type=Path)
     parser.add_argument("--gguf", type=Path)
+    parser.add_argument("--if-missing", action="store_true", help="keep a folder that is there")
     args = parser.parse_args()
+    if args.if_missing and (args.out / "model.safetensors").exists():
+        print(f"{args.out}: there already")
+        return
     reader = GGUFReader(args.gguf or find_gguf())
     kv = {name: field.contents() for name, field in reader.fields.items()}
     if kv["general.architecture"] != "llama" or kv["tokenizer.ggml.pre"] != "smollm":

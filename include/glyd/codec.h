@@ -92,6 +92,16 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_unpack(const glyd_matrix *m, int64_t r
                                                  uint16_t *bf16, int64_t stride, glyd_pool *pool,
                                                  glyd_error *err);
 
+/* The same matrix in layout mma12: of an mma matrix the streams are expanded into `codes`, aligned
+ * to 64 and glyd_expand_bytes(m) long, and the other arrays are shared with it; of any other layout
+ * glyd_expand_bytes is 0 and *out = *m. The matrix must have passed glyd_check once. A processor
+ * without bandwidth to save multiplies faster by mma12. Errors: E_CORRUPT (it was never checked).
+ */
+GLYD_API size_t glyd_expand_bytes(const glyd_matrix *m);
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_expand(const glyd_matrix *m, uint8_t *codes,
+                                                 glyd_pool *pool, glyd_matrix *out,
+                                                 glyd_error *err);
+
 #ifdef __cplusplus
 }
 #endif

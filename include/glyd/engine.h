@@ -44,6 +44,10 @@ typedef enum glyd_backend_kind {
 typedef struct glyd_engine_options {
     const char *folder; /* a bf16 Hugging Face model folder or a glyd save */
     glyd_backend_kind backend;
+    /* How weights are held. NULL: as the backend multiplies fastest; a CPU expands mma's streams to
+     * mma12 codes when it loads. Otherwise this layout, which must be the model's, or mma12 for an
+     * mma save. Borrowed as `folder` is. */
+    const glyd_layout *layout;
     int n_threads;     /* 0: one a core that this process may use */
     bool pin;          /* each thread stays on its core */
     int context;       /* tokens a sequence may have, prompt included; 0: the model's, <= 8192 */
@@ -58,9 +62,10 @@ GLYD_API glyd_engine_options glyd_engine_options_default(const char *folder);
 
 /* What a model takes, in bytes. */
 typedef struct glyd_plan {
-    glyd_layout layout;    /* of most weights */
+    glyd_layout layout;    /* of most weights, as they are held */
     int64_t n_weights;     /* values, tied ones once */
-    size_t weight_bytes;   /* as held; on a CPU mapped from the file, not copied */
+    size_t weight_bytes;   /* as held; on a CPU mapped from the file, not copied, */
+    size_t expanded_bytes; /* but for these of them: mma12 codes made of mma's streams at load */
     size_t kv_bytes;       /* the whole KV pool */
     size_t kv_token_bytes; /* of it, one token */
     size_t scratch_bytes;  /* activations, logits, page tables, sampler */
@@ -160,13 +165,13 @@ typedef struct glyd_ticket glyd_ticket;
 
 /* Queue a request. Errors: E_ARG (empty prompt, an id out of the vocabulary, sampling out of
  * range), E_LIMIT (the prompt leaves no room in the context: the text has both numbers),
- * E_NOMEM, E_CANCELLED (the engine is closing). */
+ * E_NOMEM, E_CANCELLED (the engine is closing). *ticket is set before the first callback. */
 GLYD_API GLYD_MUST_CHECK glyd_status glyd_engine_submit(glyd_engine *engine,
                                                         const glyd_request *request,
                                                         glyd_ticket **ticket, glyd_error *err);
 
-/* Ask a request to stop; it finishes within a step. Any thread, any time before the free. Safe in
- * a signal handler. */
+/* Ask a request to stop: it finishes within a step, where it runs alone within a layer. Any thread,
+ * any time before the free, signal handlers included. */
 GLYD_API void glyd_ticket_cancel(glyd_ticket *ticket);
 
 /* Wait until on_finish has returned; `result` may be NULL. */

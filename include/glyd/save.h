@@ -37,7 +37,7 @@ typedef struct glyd_save_options {
 typedef struct glyd_save_report {
     uint64_t n_tensors;        /* in the checkpoint */
     uint64_t n_packed;         /* of them, the others are as they were or a copy of another */
-    uint64_t n_weights;        /* elements of all tensors */
+    uint64_t n_weights;        /* elements of all tensors, a copy of another not counted again */
     uint64_t bytes_checkpoint; /* of all tensors in the checkpoint */
     uint64_t bytes_save;       /* of all tensors and what belongs to them in the save */
     uint64_t n_files;          /* other files: config, tokenizer, templates */

@@ -10,6 +10,8 @@ glyd_status glyd_json_parse(glyd_span text, const char *where, json_t **root, gl
     json_error_t e;
     *root = json_loadb(text.data ? (const char *)text.data : "", text.bytes, JSON_REJECT_DUPLICATES,
                        &e);
+    if (!*root && !e.text[0]) /* what jansson says when an allocation fails: nothing */
+        GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for %s", where);
     if (!*root)
         GLYD_FAIL(err, GLYD_E_FORMAT, "%s: line %d, column %d: %s", where, e.line, e.column,
                   e.text);

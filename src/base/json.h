@@ -11,7 +11,8 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-/* Parse `text`; the caller owns the result (json_decref). Errors: E_FORMAT with line and column. */
+/* Parse `text`; the caller owns the result (json_decref). Errors: E_FORMAT with line and column,
+ * E_NOMEM. */
 GLYD_MUST_CHECK glyd_status glyd_json_parse(glyd_span text, const char *where, json_t **root,
                                             glyd_error *err);
 

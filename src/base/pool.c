@@ -1,9 +1,13 @@
 /* pool.c - the thread pool: workers that spin a little, then sleep on a futex.
  *
- * 1. A run has a number (`generation`); a worker takes part in each run exactly once.
+ * 1. A run is open from its start until the caller finds no task left. While it is open, workers
+ *    that are awake join it; the caller waits for those that joined, and for no other, so a worker
+ *    that the system has not scheduled costs its share of the work and no waiting.
  * 2. Tasks of a run are handed out one by one from `next`, so uneven tasks even out.
- * 3. The caller is worker 0 and returns only when every worker has left the run, so `fn` and `arg`
- *    never outlive it.
+ * 3. The caller is worker 0 and returns only when every worker that joined has left, so `fn` and
+ *    `arg` never outlive the run.
+ * 4. The run's number, whether it is open, and how many workers are in it are one atomic word: a
+ *    worker cannot join a run that has just closed.
  * Workers spin because a decode step makes hundreds of runs a few tens of microseconds apart, and a
  * wake-up through the kernel costs as much as a small run.
  * SPDX-License-Identifier: Apache-2.0
@@ -16,14 +20,21 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
     THREADS_MAX = 1024,
-    SPINS_MAX = 20000, /* about 50 us of pause instructions: the gap between two products */
+    SPINS_MAX = 20000,  /* about 50 us of pause instructions: the gap between two products */
+    SPINS_YIELD = 2000, /* then whoever is waited for may need this core */
+    /* The word of a run. */
+    JOINED = (1 << 11) - 1, /* workers in it */
+    OPEN = 1 << 11,
+    NUMBER = 1 << 12, /* counts up from here, and wraps */
 };
+_Static_assert(THREADS_MAX <= JOINED, "every worker can join");
 
 typedef struct worker {
     glyd_pool *pool;
@@ -37,10 +48,9 @@ struct glyd_pool {
     void *arg;
     int64_t n_tasks;
     int quit;
-    _Alignas(64) atomic_uint generation;
+    _Alignas(64) atomic_uint run;
     _Alignas(64) atomic_int n_sleeping;
     _Alignas(64) _Atomic int64_t next;
-    _Alignas(64) atomic_int n_working;
     worker *workers; /* n_threads entries; entry 0 is the caller and has no thread */
 };
 
@@ -72,43 +82,71 @@ static void take_tasks(glyd_pool *pool, int index)
     }
 }
 
-static unsigned wait_for_run(glyd_pool *pool, unsigned seen)
+/* Join the run if it is open and another one than `last`. A number may come round again after
+ * 2^20 runs: then a worker misses one, or joins it twice and finds no task. */
+static bool join_run(glyd_pool *pool, unsigned last, unsigned *joined)
 {
+    unsigned now = atomic_load_explicit(&pool->run, memory_order_relaxed);
+    while ((now & OPEN) && now / NUMBER != last)
+        if (atomic_compare_exchange_weak_explicit(&pool->run, &now, now + 1, memory_order_acquire,
+                                                  memory_order_relaxed)) {
+            *joined = now / NUMBER;
+            return true;
+        }
+    return false;
+}
+
+/* Wait until there is a run to join; returns its number. */
+static unsigned wait_for_run(glyd_pool *pool, unsigned last)
+{
+    unsigned joined;
     for (int i = 0; i < SPINS_MAX; i++) {
-        unsigned now = atomic_load_explicit(&pool->generation, memory_order_acquire);
-        if (now != seen)
-            return now;
+        if (join_run(pool, last, &joined))
+            return joined;
         relax();
     }
     atomic_fetch_add(&pool->n_sleeping, 1);
-    unsigned now;
-    while ((now = atomic_load(&pool->generation)) == seen)
-        futex_wait(&pool->generation, seen);
+    for (;;) {
+        unsigned now = atomic_load(&pool->run);
+        if (join_run(pool, last, &joined))
+            break;
+        futex_wait(&pool->run, now);
+    }
     atomic_fetch_sub(&pool->n_sleeping, 1);
-    return now;
+    return joined;
 }
 
 static void *worker_main(void *arg)
 {
     worker *w = arg;
     glyd_pool *pool = w->pool;
-    unsigned seen = 0;
+    unsigned last = 0;
     for (;;) {
-        seen = wait_for_run(pool, seen);
+        last = wait_for_run(pool, last);
         if (pool->quit)
             return NULL;
         take_tasks(pool, w->index);
-        atomic_fetch_sub_explicit(&pool->n_working, 1, memory_order_release);
+        atomic_fetch_sub_explicit(&pool->run, 1, memory_order_release);
     }
 }
 
-static void start_run(glyd_pool *pool)
+static void open_run(glyd_pool *pool)
 {
+    unsigned number = atomic_load_explicit(&pool->run, memory_order_relaxed) / NUMBER + 1;
     atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->n_working, pool->n_threads - 1, memory_order_relaxed);
-    atomic_fetch_add(&pool->generation, 1);
+    atomic_store(&pool->run, number * NUMBER | OPEN); /* nobody is in the last one */
     if (atomic_load(&pool->n_sleeping) > 0)
-        futex_wake_all(&pool->generation);
+        futex_wake_all(&pool->run);
+}
+
+static void close_run(glyd_pool *pool)
+{
+    atomic_fetch_and_explicit(&pool->run, ~(unsigned)OPEN, memory_order_relaxed);
+    for (int i = 1; atomic_load_explicit(&pool->run, memory_order_acquire) & JOINED; i++) {
+        relax();
+        if (i % SPINS_YIELD == 0)
+            sched_yield();
+    }
 }
 
 static void pin_to_core(pthread_t thread, const cpu_set_t *allowed, int index)
@@ -165,7 +203,7 @@ void glyd_pool_free(glyd_pool *pool)
     if (!pool)
         return;
     pool->quit = 1;
-    start_run(pool);
+    open_run(pool); /* and never closed: every worker joins it */
     for (int i = 1; i < pool->n_threads; i++)
         pthread_join(pool->workers[i].thread, NULL);
     free(pool->workers);
@@ -187,8 +225,7 @@ void glyd_pool_run(glyd_pool *pool, int64_t n_tasks, glyd_task_fn fn, void *arg)
     pool->fn = fn;
     pool->arg = arg;
     pool->n_tasks = n_tasks;
-    start_run(pool);
+    open_run(pool);
     take_tasks(pool, 0);
-    while (atomic_load_explicit(&pool->n_working, memory_order_acquire) > 0)
-        relax();
+    close_run(pool);
 }

@@ -18,8 +18,8 @@ static int run(const glyd_args *args)
     if (status != GLYD_OK)
         return glyd_exit_of_error(&error);
     if (report.n_left_out)
-        glyd_message("note: %llu files in %s are not part of the save",
-                     (unsigned long long)report.n_left_out, args->operand[0]);
+        glyd_message("note: files in %s that are not part of the save: %llu", args->operand[0],
+                     (unsigned long long)report.n_left_out);
     return glyd_save_print(args, NULL, &report, seconds);
 }
 

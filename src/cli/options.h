@@ -27,6 +27,23 @@ enum {
     X(LAYOUT, 'l', "layout", "NAME", "mma (the smallest, default) or mma12", GLYD_FOR_PACK)        \
     X(THREADS, 't', "threads", "N", "threads to use (default: one a core)",                        \
       GLYD_FOR_SAVES | GLYD_FOR_RUN)                                                               \
+    X(PROMPT, 'p', "prompt", "TEXT", "print one answer and exit; - reads standard input",          \
+      GLYD_FOR_RUN)                                                                                \
+    X(CONTEXT, 'c', "context", "N",                                                                \
+      "tokens that prompt and answer may have (default: the model's, at most 8192)", GLYD_FOR_RUN) \
+    X(MAX_TOKENS, 'n', "max-tokens", "N", "tokens of an answer at most", GLYD_FOR_RUN)             \
+    X(TEMPERATURE, 0, "temperature", "T", "0 always takes the likeliest token", GLYD_FOR_RUN)      \
+    X(TOP_K, 0, "top-k", "N", "draw among the N likeliest; 0: among all", GLYD_FOR_RUN)            \
+    X(TOP_P, 0, "top-p", "P", "draw among the fewest that reach probability P", GLYD_FOR_RUN)      \
+    X(MIN_P, 0, "min-p", "P", "leave out those below P times the likeliest", GLYD_FOR_RUN)         \
+    X(REPETITION_PENALTY, 0, "repetition-penalty", "F", "above 1: tokens seen become less likely", \
+      GLYD_FOR_RUN)                                                                                \
+    X(SEED, 's', "seed", "N", "the same seed draws the same answer", GLYD_FOR_RUN)                 \
+    X(BACKEND, 0, "backend", "NAME", "auto, cpu or cuda", GLYD_FOR_RUN)                            \
+    X(LOGITS_HASH, 0, "logits-hash", NULL,                                                         \
+      "print the SHA-256 of the prompt's logits instead of an answer", GLYD_FOR_RUN)               \
+    X(HOLD, 'l', "layout", "NAME",                                                                 \
+      "how to hold the weights: auto (the fastest), mma, mma12 or bf16", GLYD_FOR_RUN)             \
     X(SHARD_SIZE, 0, "shard-size", "GB", "bf16 weights that share a file (default: 5)",            \
       GLYD_FOR_PACK)                                                                               \
     X(ANY, 0, "any", NULL, "also a model of a type that glyd cannot run itself", GLYD_FOR_PACK)    \

@@ -1,19 +1,18 @@
 /* bases.c - surveys of rows, and bases that line rows of different scale up.
  *
  * Lining up (layout mma): all rows share one prefix code, so their windows should lie alike about
- * their distributions. Rows start `depth` below their medians, with the depth that leaves fewest
- * escapes in all (the smallest of those). Then in each of ROUNDS rounds every row takes the base
- * under which it costs least (the lowest of those) by the code lengths of the round before: of
- * each code, log2(total / count) in 1/256 bits; of an escape, ESCAPE_BITS more than the cheapest.
+ * their distributions. All rows start with the one base that leaves fewest escapes in all (the
+ * lowest of those), or as near as their surveys reach. Then in rounds, until none changes or
+ * ROUNDS_MAX are over, every row takes the base under which it costs least (the lowest of those) by
+ * the code lengths of the round before: of each code, log2(total / count) in 1/256 bits; of an
+ * escape, ESCAPE_BITS more than the cheapest.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/bases.h"
 #include <string.h>
 
 enum {
-    DEPTH_MIN = 4,
-    DEPTH_MAX = GLYD_WINDOW - 1,
-    ROUNDS = 3,
+    ROUNDS_MAX = 12,
     ESCAPE_BITS = 32,
     FRACTION_BITS = 8,
 };
@@ -23,17 +22,8 @@ void glyd_survey_row(glyd_survey *survey, const uint16_t *bf16, int64_t n)
     uint32_t count[2][256] = {{0}}; /* two, as the next weight often has the same exponent */
     for (int64_t i = 0; i < n; i++)
         count[i & 1][bf16[i] >> 7 & 255]++;
-    int64_t below = 0;
-    survey->median = 255;
-    for (int e = 255; e >= 0; e--)
+    for (int e = 0; e < 256; e++)
         count[0][e] += count[1][e];
-    for (int e = 0; e < 256; e++) {
-        below += count[0][e];
-        if (2 * below >= n) {
-            survey->median = (uint8_t)e;
-            break;
-        }
-    }
     /* The bins reach 8 to either side of the window that holds most. */
     uint32_t in_window = 0, most = 0;
     int best = 0;
@@ -102,22 +92,24 @@ static uint32_t log2_fixed(uint64_t x)
     return log;
 }
 
-static void start_at_medians(const glyd_survey *surveys, int64_t rows, uint8_t *bases)
+/* The window that holds most of all rows' exponents; those that no survey counts are left out. */
+static void start_alike(const glyd_survey *surveys, int64_t rows, uint8_t *bases)
 {
-    uint64_t fewest = UINT64_MAX;
-    int best = DEPTH_MIN;
-    for (int depth = DEPTH_MIN; depth <= DEPTH_MAX; depth++) {
-        uint64_t escapes = 0;
-        for (int64_t r = 0; r < rows; r++)
-            escapes +=
-                glyd_base_escapes(&surveys[r], clamp_base(&surveys[r], surveys[r].median - depth));
-        if (escapes < fewest) {
-            fewest = escapes;
-            best = depth;
+    uint64_t count[256] = {0}, in_window = 0, most = 0;
+    int best = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        for (int i = 0; i < GLYD_SURVEY_BINS; i++)
+            count[surveys[r].origin + i] += surveys[r].count[i];
+    }
+    for (int e = 0; e < 256; e++) {
+        in_window += count[e] - (e >= GLYD_WINDOW ? count[e - GLYD_WINDOW] : 0);
+        if (e >= GLYD_WINDOW - 1 && in_window > most) {
+            most = in_window;
+            best = e - (GLYD_WINDOW - 1);
         }
     }
     for (int64_t r = 0; r < rows; r++)
-        bases[r] = (uint8_t)clamp_base(&surveys[r], surveys[r].median - best);
+        bases[r] = (uint8_t)clamp_base(&surveys[r], best);
 }
 
 /* How often each code comes, escapes aside. */
@@ -148,30 +140,39 @@ static void cost_codes(const uint64_t count[GLYD_WINDOW], uint32_t cost[GLYD_WIN
 
 static int cheapest_base(const glyd_survey *survey, const uint32_t cost[GLYD_WINDOW + 1])
 {
-    uint64_t least = UINT64_MAX;
-    int best = survey->origin;
+    uint64_t least = UINT64_MAX, escapes = survey->outside;
+    int best = 0;
+    for (int i = GLYD_WINDOW; i < GLYD_SURVEY_BINS; i++)
+        escapes += survey->count[i];
     for (int i = 0; i <= GLYD_SURVEY_BINS - GLYD_WINDOW; i++) {
-        uint64_t sum = (uint64_t)glyd_base_escapes(survey, survey->origin + i) * cost[GLYD_WINDOW];
+        uint64_t sum = escapes * cost[GLYD_WINDOW];
         for (int code = 0; code < GLYD_WINDOW; code++)
             sum += (uint64_t)survey->count[i + code] * cost[code];
         if (sum < least) {
             least = sum;
-            best = survey->origin + i;
+            best = i;
         }
+        if (i < GLYD_SURVEY_BINS - GLYD_WINDOW) /* the window moves on by one */
+            escapes += (uint64_t)survey->count[i] - survey->count[i + GLYD_WINDOW];
     }
-    return best;
+    return survey->origin + best;
 }
 
 void glyd_bases_align(const glyd_survey *surveys, int64_t rows, uint8_t *bases, int *fill)
 {
     uint64_t count[GLYD_WINDOW];
-    start_at_medians(surveys, rows, bases);
-    for (int round = 0; round < ROUNDS; round++) {
+    int changed = 1;
+    start_alike(surveys, rows, bases);
+    for (int round = 0; round < ROUNDS_MAX && changed; round++) {
         uint32_t cost[GLYD_WINDOW + 1];
         count_codes(surveys, rows, bases, count);
         cost_codes(count, cost);
-        for (int64_t r = 0; r < rows; r++)
-            bases[r] = (uint8_t)cheapest_base(&surveys[r], cost);
+        changed = 0;
+        for (int64_t r = 0; r < rows; r++) {
+            uint8_t base = (uint8_t)cheapest_base(&surveys[r], cost);
+            changed |= base != bases[r];
+            bases[r] = base;
+        }
     }
     count_codes(surveys, rows, bases, count);
     *fill = 0;

@@ -18,7 +18,6 @@ typedef struct glyd_survey {
     uint32_t count[GLYD_SURVEY_BINS]; /* of exponents origin, origin + 1, ... */
     uint32_t outside;                 /* exponents that no bin counts */
     uint8_t origin;
-    uint8_t median; /* the lowest exponent that half of the row or more does not exceed */
 } glyd_survey;
 
 /* Survey n weights, n > 0. */

@@ -58,10 +58,12 @@ int64_t glyd_encode_run(glyd_encoder *encoder, const glyd_prefix *prefix, const 
         for (int lane = 0; lane < GLYD_LANES; lane++)
             to = put_word(to, encoder->words[lane][i]);
     }
-    for (int step = 0; step + 1 < blocks * GLYD_BLOCK_STEPS; step++) {
+    int last_deal = blocks * GLYD_BLOCK_STEPS - 2;
+    for (int step = 0; step <= last_deal; step++) {
+        int refill = step == last_deal ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
         for (int lane = 0; lane < GLYD_LANES; lane++) {
             in_buffer[lane] -= encoder->bits[step][lane];
-            if (in_buffer[lane] > GLYD_REFILL_BITS)
+            if (in_buffer[lane] > refill)
                 continue;
             to = put_word(to, encoder->words[lane][next[lane]++]);
             in_buffer[lane] += 32;

@@ -3,11 +3,10 @@
  * Passes over the weights, a tile a task:
  *   1. survey: each row's exponents are counted, and bases chosen (bases.h);
  *   2. mma: pairs are counted under those bases, and the prefix code chosen (prefix.h);
- *   3. write: sm, escapes, and codes: mma12 in place; mma into a slot a tile, a batch of tiles at a
- *      time, and from there one after the other to where they belong.
- * Everything but the streams of `mma` has a size known before it is written, so `out` is reserved
- * once: [sm, bases, escape_index, escapes, entries, table, codes], codes last.
- * SPDX-License-Identifier: Apache-2.0
+ *   3. write: mma12 in place; of mma the streams and escapes into a slot a tile, a batch of tiles
+ * at a time, and from there one after the other to where they belong. Everything but the streams of
+ * `mma` has a size known before it is written, so `out` is reserved once: [sm, bases, escape_index,
+ * escapes, entries, table, codes], codes last. SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/pack.h"
 #include "base/buf.h"
@@ -18,7 +17,7 @@
 #include <string.h>
 
 enum {
-    BATCH_BYTES = 16 << 20, /* of slots for streams; one tile at least */
+    BATCH_BYTES = 16 << 20, /* of slots; a tile a worker at least */
     BATCH_TILES_MAX = 256,
 };
 
@@ -29,6 +28,14 @@ typedef struct pack_worker {
     uint32_t codes[GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_CODE_WORDS];
     uint32_t sm[GLYD_BLOCK_SM_WORDS]; /* pass 2 has no use for them */
 } pack_worker;
+
+/* Where a tile of layout mma is written before its place is known. */
+typedef struct pack_slot {
+    uint32_t *escapes;
+    uint32_t n_escapes;
+    uint8_t *stream;
+    int64_t *run_bytes;
+} pack_slot;
 
 typedef struct pack_job {
     glyd_pack_choice choice;
@@ -41,10 +48,10 @@ typedef struct pack_job {
     int fill;             /* the code of escapes */
     pack_worker *workers;
     glyd_prefix prefix;
-    int64_t tile0, batch_tiles; /* the batch that pass 3 is at */
-    uint8_t *slots;             /* mma: batch_tiles of slot_bytes */
-    int64_t slot_bytes;
-    int64_t *run_bytes; /* mma: of each run of the batch */
+    uint8_t instead[GLYD_PAIRS]; /* mma: the pairs that are written for these */
+    int64_t tile0, batch_tiles;  /* the batch that pass 3 is at */
+    pack_slot *slots;            /* mma: a tile of the batch each */
+    uint8_t *slot_data;          /* what the slots point into */
     int64_t bytes[GLYD_ARRAYS];
     uint8_t *array[GLYD_ARRAYS]; /* in `out` */
 } pack_job;
@@ -117,51 +124,91 @@ static uint32_t *words_of(const pack_job *job, glyd_array array)
     return (uint32_t *)(void *)job->array[array];
 }
 
-/* List a block's escapes. */
+/* Write other pairs for those without a code. Returns whether there were any. */
+static int prune_block(uint32_t *codes, const uint8_t instead[GLYD_PAIRS])
+{
+    int changed = 0;
+    for (int i = 0; i < GLYD_BLOCK_CODE_WORDS; i++) {
+        uint32_t word = 0;
+        for (int r = 0; r < 4; r++) {
+            uint32_t pair = codes[i] >> 4 * r;
+            uint32_t other = instead[(pair & 15) | (pair >> 12 & 0xf0)];
+            word |= ((other & 15) | (other & 0xf0) << 12) << 4 * r;
+        }
+        changed |= word != codes[i];
+        codes[i] = word;
+    }
+    return changed;
+}
+
+/* List a block's escapes: the weights whose exponent is not what their code says. */
 static uint32_t *put_escapes(uint32_t *to, const uint16_t *bf16, int64_t stride, int64_t block,
-                             const uint8_t *bases)
+                             const uint8_t *bases, const uint32_t *codes)
 {
     for (int position = 0; position < GLYD_BLOCK_WEIGHTS; position++) {
         int row = glyd_position_row(position), col = glyd_position_col(position);
+        int shift = 16 * (position & 1) + 4 * (position >> 1 & 3);
+        int code = (int)(codes[position >> 3] >> shift & 15);
         int exponent = bf16[row * stride + col] >> 7 & 255;
-        if (exponent < bases[row] || exponent >= bases[row] + GLYD_WINDOW)
+        if (exponent != bases[row] + code)
             *to++ = glyd_escape_make(block, position, exponent);
     }
     return to;
 }
 
-static void write_tile(void *arg, int64_t task, int worker)
+static void write_mma12_tile(void *arg, int64_t tile, int worker)
+{
+    (void)worker;
+    const pack_job *job = arg;
+    const uint8_t *bases = job->bases + tile * GLYD_TILE_ROWS;
+    int64_t first = tile * job->blocks;
+    uint32_t *sm = words_of(job, GLYD_ARRAY_SM) + first * GLYD_BLOCK_SM_WORDS;
+    uint32_t *codes = words_of(job, GLYD_ARRAY_CODES) + first * GLYD_BLOCK_CODE_WORDS;
+    uint32_t *escape = words_of(job, GLYD_ARRAY_ESCAPES) + job->index[tile];
+    uint16_t square[GLYD_BLOCK_WEIGHTS];
+    for (int64_t block = 0; block < job->blocks; block++) {
+        int64_t stride;
+        const uint16_t *from = load_block(job, tile, block, bases, square, &stride);
+        if (job->choice.variants->split(from, stride, bases, job->fill, sm, codes))
+            escape = put_escapes(escape, from, stride, block, bases, codes);
+        sm += GLYD_BLOCK_SM_WORDS;
+        codes += GLYD_BLOCK_CODE_WORDS;
+    }
+    GLYD_ASSERT(escape == words_of(job, GLYD_ARRAY_ESCAPES) + job->index[tile + 1]);
+}
+
+static void write_mma_tile(void *arg, int64_t task, int worker)
 {
     const pack_job *job = arg;
     pack_worker *own = &job->workers[worker];
+    pack_slot *slot = &job->slots[task];
     int64_t tile = job->tile0 + task;
-    int run_blocks = job->choice.run_blocks, is_mma = job->choice.layout == GLYD_LAYOUT_MMA;
+    int run_blocks = job->choice.run_blocks;
     const uint8_t *bases = job->bases + tile * GLYD_TILE_ROWS;
     uint32_t *sm = words_of(job, GLYD_ARRAY_SM) + tile * job->blocks * GLYD_BLOCK_SM_WORDS;
-    uint32_t *escape = words_of(job, GLYD_ARRAY_ESCAPES) + job->index[tile];
-    uint8_t *stream = is_mma ? job->slots + task * job->slot_bytes : NULL;
+    uint32_t *escape = slot->escapes;
+    uint8_t *stream = slot->stream;
     uint16_t square[GLYD_BLOCK_WEIGHTS];
     for (int64_t block = 0; block < job->blocks; block++, sm += GLYD_BLOCK_SM_WORDS) {
         int64_t stride;
         const uint16_t *from = load_block(job, tile, block, bases, square, &stride);
         int in_run = (int)(block % run_blocks);
-        uint32_t *codes = is_mma ? own->codes + in_run * GLYD_BLOCK_CODE_WORDS
-                                 : words_of(job, GLYD_ARRAY_CODES) +
-                                       (tile * job->blocks + block) * GLYD_BLOCK_CODE_WORDS;
-        if (job->choice.variants->split(from, stride, bases, job->fill, sm, codes))
-            escape = put_escapes(escape, from, stride, block, bases);
-        if (is_mma && (in_run + 1 == run_blocks || block + 1 == job->blocks)) {
+        uint32_t *codes = own->codes + in_run * GLYD_BLOCK_CODE_WORDS;
+        int escaped = job->choice.variants->split(from, stride, bases, job->fill, sm, codes);
+        if (prune_block(codes, job->instead) || escaped)
+            escape = put_escapes(escape, from, stride, block, bases, codes);
+        if (in_run + 1 == run_blocks || block + 1 == job->blocks) {
             int64_t bytes =
                 glyd_encode_run(&own->encoder, &job->prefix, own->codes, in_run + 1, stream);
-            job->run_bytes[task * job->runs + block / run_blocks] = bytes;
+            slot->run_bytes[block / run_blocks] = bytes;
             stream += bytes;
         }
     }
-    GLYD_ASSERT(escape == words_of(job, GLYD_ARRAY_ESCAPES) + job->index[tile + 1]);
+    slot->n_escapes = (uint32_t)(escape - slot->escapes);
 }
 
-/* Bases of all rows, and from them where each tile's escapes begin. Returns their number, of which
- * the index holds 32 bits: the caller looks. */
+/* Bases of all rows, and where each tile's escapes begin if no more are made. Returns their number,
+ * of which the index holds 32 bits: the caller looks. */
 static int64_t choose_bases(pack_job *job)
 {
     if (job->choice.layout == GLYD_LAYOUT_MMA) {
@@ -180,8 +227,9 @@ static int64_t choose_bases(pack_job *job)
     return escapes;
 }
 
-/* Count all pairs and choose the code. Returns the bytes that the codes take, rounded down. */
-static int64_t choose_prefix(pack_job *job, glyd_pool *pool)
+/* Count all pairs, prune them and choose the code. Returns the bytes that the codes take, rounded
+ * down, and how many escapes the pruning makes. */
+static int64_t choose_prefix(pack_job *job, glyd_pool *pool, int64_t *escapes)
 {
     uint64_t pairs[GLYD_PAIRS] = {0}, bits = 0;
     glyd_pool_run(pool, job->tiles, count_tile, job);
@@ -189,6 +237,14 @@ static int64_t choose_prefix(pack_job *job, glyd_pool *pool)
         for (int s = 0; s < GLYD_PAIRS; s++)
             pairs[s] += job->workers[worker].pairs[s];
     }
+    /* A weight beyond the edge is no escape: its pairs, of which it is all or the second half,
+     * stay.
+     */
+    uint8_t keep[GLYD_PAIRS] = {0};
+    keep[0] = job->rows % GLYD_TILE_ROWS != 0 || job->cols % GLYD_BLOCK_COLS != 0;
+    for (int first = 0; first < GLYD_WINDOW && job->cols % 2; first++)
+        keep[first] = 1;
+    *escapes = (int64_t)glyd_prefix_prune(pairs, keep, job->fill, job->instead);
     glyd_prefix_init(&job->prefix, pairs);
     for (int s = 0; s < GLYD_PAIRS; s++)
         bits += pairs[s] * job->prefix.bits[s];
@@ -223,36 +279,67 @@ static glyd_status place_arrays(pack_job *job, glyd_buf *out)
     return GLYD_OK;
 }
 
+/* Append a tile's slot to the arrays. Returns 0 where the entries cannot count so far. */
+static int append_slot(pack_job *job, int64_t tile, const pack_slot *slot, int64_t *at)
+{
+    uint32_t *index = words_of(job, GLYD_ARRAY_ESCAPE_INDEX) + tile;
+    uint32_t *entry = words_of(job, GLYD_ARRAY_ENTRIES) + tile * job->runs;
+    memcpy(words_of(job, GLYD_ARRAY_ESCAPES) + index[0], slot->escapes,
+           (size_t)slot->n_escapes * sizeof *slot->escapes);
+    index[1] = index[0] + slot->n_escapes;
+    const uint8_t *from = slot->stream;
+    for (int64_t run = 0; run < job->runs; run++) {
+        memcpy(job->array[GLYD_ARRAY_CODES] + *at, from, (size_t)slot->run_bytes[run]);
+        from += slot->run_bytes[run];
+        *at += slot->run_bytes[run];
+        if (*at / GLYD_RUN_ALIGN > UINT32_MAX)
+            return 0;
+        entry[run + 1] = (uint32_t)(*at / GLYD_RUN_ALIGN);
+    }
+    return 1;
+}
+
 /* Pass 3 of layout mma. Returns the bytes of the streams, padding counted, or -1 where they are
  * more than the entries can count. */
-static int64_t write_streams(pack_job *job, glyd_pool *pool)
+static int64_t write_mma(pack_job *job, glyd_pool *pool)
 {
-    uint32_t *entry = words_of(job, GLYD_ARRAY_ENTRIES);
-    uint8_t *codes = job->array[GLYD_ARRAY_CODES], *to = codes;
+    int64_t bytes = 0;
     for (job->tile0 = 0; job->tile0 < job->tiles; job->tile0 += job->batch_tiles) {
         int64_t left = job->tiles - job->tile0;
         int64_t n = left < job->batch_tiles ? left : job->batch_tiles;
-        glyd_pool_run(pool, n, write_tile, job);
+        glyd_pool_run(pool, n, write_mma_tile, job);
         for (int64_t task = 0; task < n; task++) {
-            const uint8_t *from = job->slots + task * job->slot_bytes;
-            for (int64_t run = 0; run < job->runs; run++) {
-                int64_t bytes = job->run_bytes[task * job->runs + run];
-                if ((to - codes) / GLYD_RUN_ALIGN > UINT32_MAX)
-                    return -1;
-                *entry++ = (uint32_t)((to - codes) / GLYD_RUN_ALIGN);
-                memcpy(to, from, (size_t)bytes);
-                from += bytes;
-                to += bytes;
-            }
+            if (!append_slot(job, job->tile0 + task, &job->slots[task], &bytes))
+                return -1;
         }
     }
-    int64_t bytes = to - codes;
-    if (bytes / GLYD_RUN_ALIGN > UINT32_MAX)
-        return -1;
-    *entry = (uint32_t)(bytes / GLYD_RUN_ALIGN);
-    memset(to, 0, (size_t)(glyd_pad_bytes(bytes) - bytes));
+    memset(job->array[GLYD_ARRAY_CODES] + bytes, 0, (size_t)(glyd_pad_bytes(bytes) - bytes));
     glyd_prefix_write(&job->prefix, job->array[GLYD_ARRAY_TABLE]);
     return glyd_pad_bytes(bytes);
+}
+
+static glyd_status allocate_slots(pack_job *job, glyd_pool *pool)
+{
+    int64_t escapes = job->blocks * GLYD_BLOCK_WEIGHTS * (int64_t)sizeof(uint32_t);
+    int64_t stream = job->runs * glyd_encode_bound(job->choice.run_blocks);
+    int64_t run_bytes = job->runs * (int64_t)sizeof(int64_t);
+    int64_t slot_bytes = run_bytes + stream + escapes, n = BATCH_BYTES / slot_bytes;
+    n = n < glyd_pool_size(pool) ? glyd_pool_size(pool) : n;
+    n = n < BATCH_TILES_MAX ? n : BATCH_TILES_MAX;
+    job->batch_tiles = n < job->tiles ? n : job->tiles;
+    job->slots = malloc((size_t)job->batch_tiles * sizeof *job->slots);
+    job->slot_data = malloc((size_t)(job->batch_tiles * slot_bytes));
+    if (!job->slots || !job->slot_data)
+        return GLYD_E_NOMEM;
+    uint8_t *at = job->slot_data;
+    for (int64_t i = 0; i < job->batch_tiles; i++, at += slot_bytes) {
+        job->slots[i] = (pack_slot){
+            .run_bytes = (int64_t *)(void *)at,
+            .escapes = (uint32_t *)(void *)(at + run_bytes),
+            .stream = at + run_bytes + escapes,
+        };
+    }
+    return GLYD_OK;
 }
 
 static glyd_status allocate(pack_job *job, glyd_pool *pool)
@@ -264,19 +351,7 @@ static glyd_status allocate(pack_job *job, glyd_pool *pool)
     job->workers = calloc((size_t)glyd_pool_size(pool), sizeof *job->workers);
     if (!job->surveys || !job->bases || !job->index || !job->workers)
         return GLYD_E_NOMEM;
-    if (job->choice.layout != GLYD_LAYOUT_MMA)
-        return GLYD_OK;
-    job->slot_bytes = job->runs * glyd_encode_bound(job->choice.run_blocks);
-    job->batch_tiles = BATCH_BYTES / job->slot_bytes;
-    if (job->batch_tiles < glyd_pool_size(pool))
-        job->batch_tiles = glyd_pool_size(pool);
-    if (job->batch_tiles > BATCH_TILES_MAX)
-        job->batch_tiles = BATCH_TILES_MAX;
-    if (job->batch_tiles > job->tiles)
-        job->batch_tiles = job->tiles;
-    job->slots = malloc((size_t)(job->batch_tiles * job->slot_bytes));
-    job->run_bytes = malloc((size_t)(job->batch_tiles * job->runs) * sizeof *job->run_bytes);
-    return job->slots && job->run_bytes ? GLYD_OK : GLYD_E_NOMEM;
+    return job->choice.layout == GLYD_LAYOUT_MMA ? allocate_slots(job, pool) : GLYD_OK;
 }
 
 /* Pack as chosen. *packed comes back 0 where bf16 is no larger: `out` then holds nothing of use. */
@@ -300,9 +375,11 @@ static glyd_status pack_job_run(pack_job *job, glyd_pool *pool, glyd_buf *out, i
     if (escapes > UINT32_MAX || sum_bytes(job) >= limit)
         return GLYD_OK;
     if (is_mma) {
-        int64_t bytes = choose_prefix(job, pool);
+        int64_t more;
+        int64_t bytes = choose_prefix(job, pool, &more);
+        job->bytes[GLYD_ARRAY_ESCAPES] = glyd_pad_bytes((escapes + more) * 4);
         job->bytes[GLYD_ARRAY_CODES] = bytes;
-        if (sum_bytes(job) >= limit)
+        if (escapes + more > UINT32_MAX || sum_bytes(job) >= limit)
             return GLYD_OK;
         /* The most that the streams can take: up to 64 bits a lane are dealt but not used. */
         int64_t slack = GLYD_LANES * 8 + GLYD_RUN_ALIGN;
@@ -310,13 +387,13 @@ static glyd_status pack_job_run(pack_job *job, glyd_pool *pool, glyd_buf *out, i
     }
     GLYD_TRY(place_arrays(job, out));
     if (is_mma) {
-        int64_t bytes = write_streams(job, pool);
+        int64_t bytes = write_mma(job, pool);
         if (bytes < 0)
             return GLYD_OK;
         job->bytes[GLYD_ARRAY_CODES] = bytes;
         out->bytes = (size_t)sum_bytes(job); /* the streams lie last */
     } else {
-        glyd_pool_run(pool, job->tiles, write_tile, job);
+        glyd_pool_run(pool, job->tiles, write_mma12_tile, job);
     }
     *packed = sum_bytes(job) < limit;
     return GLYD_OK;
@@ -387,7 +464,7 @@ done:
     free(job.index);
     free(job.workers);
     free(job.slots);
-    free(job.run_bytes);
+    free(job.slot_data);
     if (status == GLYD_E_NOMEM)
         glyd_error_set(err, status, "out of memory for packing a matrix of %lld x %lld",
                        (long long)rows, (long long)cols);

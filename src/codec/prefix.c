@@ -1,4 +1,4 @@
-/* prefix.c - length-limited Huffman codes by package-merge.
+/* prefix.c - which pairs get a code, and length-limited Huffman codes by package-merge.
  *
  * Package-merge: a symbol with an n-bit code is a coin of each of the denominations 2^-1 ... 2^-n,
  * each worth the symbol's count. From the smallest denomination up, coins are paired into packages
@@ -11,7 +11,43 @@
 #include "codec/prefix.h"
 #include <string.h>
 
-enum { LIST_MAX = 2 * GLYD_PAIRS };
+enum {
+    LIST_MAX = 2 * GLYD_PAIRS,
+    /* One pair in so many must use a code for it to be worth its place, as an escape is priced at
+     * 256 bits: 32 for its entry, the rest for the time that it costs a product. It is
+     * 256 * 2048 / log2(e). */
+    PAIRS_A_CODE = 363409,
+};
+
+uint64_t glyd_prefix_prune(uint64_t count[GLYD_PAIRS], const uint8_t keep[GLYD_PAIRS], int fill,
+                           uint8_t instead[GLYD_PAIRS])
+{
+    int both = fill | fill << 4;
+    uint64_t total = 0, escapes = 0;
+    uint8_t rare[GLYD_PAIRS];
+    for (int s = 0; s < GLYD_PAIRS; s++)
+        total += count[s];
+    for (int s = 0; s < GLYD_PAIRS; s++)
+        rare[s] = !keep[s] && s != both && count[s] < total / PAIRS_A_CODE;
+    for (int s = 0; s < GLYD_PAIRS; s++) {
+        int keep_first = (s & 15) | fill << 4, keep_second = (s & 0xf0) | fill;
+        int to = count[keep_first] >= count[keep_second] ? keep_first : keep_second;
+        if (rare[to])
+            to = keep_first ^ keep_second ^ to;
+        if (rare[to])
+            to = both;
+        instead[s] = (uint8_t)(rare[s] ? to : s);
+    }
+    for (int s = 0; s < GLYD_PAIRS; s++) {
+        if (instead[s] == s)
+            continue;
+        int changed = instead[s] ^ s;
+        escapes += count[s] * (uint64_t)(((changed & 15) != 0) + ((changed & 0xf0) != 0));
+        count[instead[s]] += count[s];
+        count[s] = 0;
+    }
+    return escapes;
+}
 
 typedef struct leaf {
     uint64_t count;

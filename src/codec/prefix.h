@@ -11,6 +11,14 @@ typedef struct glyd_prefix {
     uint8_t bits[GLYD_PAIRS];  /* 0: the symbol has no code */
 } glyd_prefix;
 
+/* Find the pairs that are too rare for a code, and what is written instead of each pair: itself
+ * for most. A code of the greatest length takes 1 / 2048 of the code space, log2(e) / 2048 bits of
+ * every pair, however seldom it is used: below that, a pair's half is made an escape (code `fill`),
+ * or both halves are. Pairs in `keep` are not touched. Changes the counts to those of what is
+ * written; returns how many escapes that makes. */
+uint64_t glyd_prefix_prune(uint64_t count[GLYD_PAIRS], const uint8_t keep[GLYD_PAIRS], int fill,
+                           uint8_t instead[GLYD_PAIRS]);
+
 /* The cheapest complete code of at most GLYD_CODE_BITS_MAX bits for these counts. Symbols that do
  * not occur get none, but for the lowest ones where fewer than two occur. */
 void glyd_prefix_init(glyd_prefix *prefix, const uint64_t count[GLYD_PAIRS]);

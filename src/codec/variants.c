@@ -45,8 +45,9 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
         }
         if (step + 1 == steps)
             break;
+        int refill = step + 2 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
         for (int l = 0; l < GLYD_LANES; l++) {
-            if (lanes[l].bits > GLYD_REFILL_BITS)
+            if (lanes[l].bits > refill)
                 continue;
             if (next == n_words)
                 return -1;

@@ -66,12 +66,11 @@ static inline __m256i load_words(const uint8_t *words, int64_t next, int64_t n_w
     return _mm256_maskload_epi32((const int *)(const void *)from, there);
 }
 
-/* Deal to the lanes that hold 32 bits or fewer. Returns how many were dealt to. */
-static inline int deal_step(quarter *q, const deal_table *deal, const uint8_t *words, int64_t next,
-                            int64_t n_words)
+/* Deal to the lanes that hold `refill` bits or fewer. Returns how many were dealt to. */
+static inline int deal_step(quarter *q, int refill, const deal_table *deal, const uint8_t *words,
+                            int64_t next, int64_t n_words)
 {
-    const __m256i refill = _mm256_set1_epi32(GLYD_REFILL_BITS);
-    __m256i full = _mm256_cmpgt_epi32(q->bits, refill);
+    __m256i full = _mm256_cmpgt_epi32(q->bits, _mm256_set1_epi32(refill));
     unsigned set = ~(unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(full)) & 255;
     __m128i bytes = _mm_loadl_epi64((const __m128i *)(const void *)deal->index[set]);
     __m256i word =
@@ -122,13 +121,14 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
         __m256i group[QUARTERS][GLYD_BLOCK_GROUPS];
         for (int s = 0; s < GLYD_BLOCK_STEPS; s++) {
             int last = ++step == steps;
+            int refill = step + 1 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
             for (int i = 0; i < QUARTERS; i++) {
                 __m256i pairs = take_step(&q[i], lookup);
                 group[i][s / 2] =
                     s & 1 ? _mm256_or_si256(group[i][s / 2], _mm256_slli_epi32(pairs, 8)) : pairs;
                 if (last)
                     continue;
-                next += deal_step(&q[i], &deal, words, next, n_words);
+                next += deal_step(&q[i], refill, &deal, words, next, n_words);
                 if (next > n_words)
                     return -1;
             }

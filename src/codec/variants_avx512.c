@@ -46,11 +46,12 @@ static inline __m512i load_words(const uint8_t *words, int64_t next, int64_t n_w
     return _mm512_maskz_loadu_epi32((__mmask16)mask, words + 4 * next);
 }
 
-/* Deal to the lanes that hold 32 bits or fewer. Returns how many were dealt to. */
-static inline int deal_step(half_warp *h, const uint8_t *words, int64_t next, int64_t n_words)
+/* Deal to the lanes that hold `refill` bits or fewer. Returns how many were dealt to. */
+static inline int deal_step(half_warp *h, int refill, const uint8_t *words, int64_t next,
+                            int64_t n_words)
 {
     const __m512i thirty_two = _mm512_set1_epi32(32);
-    __mmask16 set = _mm512_cmple_epi32_mask(h->bits, _mm512_set1_epi32(GLYD_REFILL_BITS));
+    __mmask16 set = _mm512_cmple_epi32_mask(h->bits, _mm512_set1_epi32(refill));
     __m512i word = _mm512_maskz_expand_epi32(set, load_words(words, next, n_words));
     h->low = _mm512_or_si512(h->low, _mm512_sllv_epi32(word, h->bits));
     h->high =
@@ -97,13 +98,14 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
         __m512i group[HALVES][GLYD_BLOCK_GROUPS];
         for (int s = 0; s < GLYD_BLOCK_STEPS; s++) {
             int last = ++step == steps;
+            int refill = step + 1 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
             for (int i = 0; i < HALVES; i++) {
                 __m512i pairs = take_step(&h[i], lookup);
                 group[i][s / 2] =
                     s & 1 ? _mm512_or_si512(group[i][s / 2], _mm512_slli_epi32(pairs, 8)) : pairs;
                 if (last)
                     continue;
-                next += deal_step(&h[i], words, next, n_words);
+                next += deal_step(&h[i], refill, words, next, n_words);
                 if (next > n_words)
                     return -1;
             }

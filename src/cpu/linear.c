@@ -2,10 +2,11 @@
  *
  * The caller's x is laid out once as panels (linear_kernel.h), then every tile of 16 rows of every
  * part is a piece of work of its own. With one token, weights are decoded in registers and used at
- * once; with more, a chunk of a tile is decoded to floats that stay in cache while all tokens use
+ * once; with more, a part of a tile is laid out as floats that stay in cache while all tokens use
  * it. Streams of layout mma are expanded a run at a time to what mma12 holds. Blocks with escapes
- * are decoded to memory, patched there, and multiplied from there. None of it changes the order of
- * a sum.
+ * are decoded to pairs in memory, patched there, and multiplied from there.
+ *
+ * None of it changes the order of a sum.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "cpu/linear.h"
@@ -16,7 +17,8 @@
 #include <string.h>
 
 enum {
-    CHUNK_BLOCKS = 8,     /* blocks decoded at a time: 32 KiB of floats */
+    PANEL_BLOCKS = 12,    /* most blocks of a panel of weights: 48 KiB of floats */
+    PAIRS_BLOCKS = 4,     /* blocks decoded at a time: 8 KiB of pairs */
     TOKENS_MAX = 128,     /* tokens that share one decoding: their sums are 128 KiB */
     LAY_TOKENS = 16,      /* tokens laid out by a task */
     TASKS_A_THREAD = 8,   /* enough to even out threads that are slower for a while */
@@ -36,8 +38,9 @@ typedef struct product {
 
 /* A worker's scratch. */
 typedef struct desk {
-    float *panel;    /* decoded weights */
+    float *panel;    /* weights for many tokens */
     float *slots;    /* sums of up to TOKENS_MAX tokens */
+    uint16_t *pairs; /* decoded weights */
     uint32_t *codes; /* an expanded run */
 } desk;
 
@@ -62,13 +65,19 @@ static size_t pad_line(size_t bytes)
 
 static size_t panel_bytes(int64_t blocks, int64_t n_tokens)
 {
-    return (size_t)(GLYD_TILE_ROWS * GLYD_BLOCK_COLS) * sizeof(float) *
-           (size_t)(n_tokens == 1 ? 1 : smaller(blocks, CHUNK_BLOCKS));
+    return n_tokens == 1
+               ? 0
+               : (size_t)smaller(blocks, PANEL_BLOCKS) * GLYD_BLOCK_WEIGHTS * sizeof(float);
 }
 
 static size_t slots_bytes(int64_t n_tokens)
 {
     return (size_t)smaller(n_tokens, TOKENS_MAX) * TILE_SLOTS * sizeof(float);
+}
+
+static size_t pairs_bytes(int64_t blocks)
+{
+    return (size_t)smaller(blocks, PAIRS_BLOCKS) * GLYD_BLOCK_WEIGHTS * sizeof(uint16_t);
 }
 
 static size_t codes_bytes(int64_t blocks)
@@ -78,16 +87,20 @@ static size_t codes_bytes(int64_t blocks)
 
 static size_t desk_bytes(int64_t blocks, int64_t n_tokens)
 {
-    return panel_bytes(blocks, n_tokens) + slots_bytes(n_tokens) + codes_bytes(blocks);
+    return panel_bytes(blocks, n_tokens) + slots_bytes(n_tokens) + pairs_bytes(blocks) +
+           codes_bytes(blocks);
 }
 
 static desk desk_of(const product *p, int worker)
 {
-    uint8_t *at = p->workers + (size_t)worker * p->worker_bytes;
-    size_t panel = panel_bytes(p->blocks, p->n_tokens);
-    return (desk){.panel = (float *)at,
-                  .slots = (float *)(at + panel),
-                  .codes = (uint32_t *)(at + panel + slots_bytes(p->n_tokens))};
+    uint8_t *panel = p->workers + (size_t)worker * p->worker_bytes;
+    uint8_t *slots = panel + panel_bytes(p->blocks, p->n_tokens);
+    uint8_t *pairs = slots + slots_bytes(p->n_tokens);
+    uint8_t *codes = pairs + pairs_bytes(p->blocks);
+    return (desk){.panel = (float *)panel,
+                  .slots = (float *)slots,
+                  .pairs = (uint16_t *)pairs,
+                  .codes = (uint32_t *)codes};
 }
 
 /* Floats from one group of lanes to the next in a row of `blocks` blocks. */
@@ -144,27 +157,19 @@ static int64_t blocks_without_escape(const packed_tile *t, int64_t blocks)
     return glyd_escape_block(glyd_load_u32(escapes, t->next)) - t->block;
 }
 
-/* Decode a run that take_blocks gave into a panel, its escapes in place. */
-static void decode_run(const product *p, packed_tile *t, const packed_run *run, float *panel)
+/* Decode a run that take_blocks gave, its escapes in place. */
+static void decode_run(const product *p, packed_tile *t, const packed_run *run, uint16_t *pairs)
 {
-    p->kernels->decode_packed(run, panel);
+    p->kernels->decode(run, pairs);
     const uint8_t *escapes = t->weight->matrix.array[GLYD_ARRAY_ESCAPES].data;
-    int width = p->kernels->width;
-    int64_t first = t->block - run->blocks, row_floats = group_floats(p, run->blocks);
+    int64_t first = t->block - run->blocks;
     for (; t->next < t->last; t->next++) {
         uint32_t escape = glyd_load_u32(escapes, t->next);
-        int64_t block = glyd_escape_block(escape) - first;
-        if (block >= run->blocks)
+        if (glyd_escape_block(escape) >= t->block)
             return;
-        int position = glyd_escape_position(escape), col = glyd_position_col(position);
-        int lane = lane_of_slot(col % STEP_COLS / 2);
-        int64_t row = lane / width * GLYD_TILE_ROWS + glyd_position_row(position);
-        int64_t step = block * BLOCK_STEPS + col / STEP_COLS;
-        float *weight = panel + row * row_floats + (2 * step + (col & 1)) * width + lane % width;
-        uint32_t bits;
-        memcpy(&bits, weight, sizeof bits);
-        bits = (bits & 0x807fffffU) | (uint32_t)glyd_escape_exponent(escape) << 23;
-        memcpy(weight, &bits, sizeof bits);
+        uint16_t *weight = pairs + (glyd_escape_block(escape) - first) * GLYD_BLOCK_WEIGHTS +
+                           pair_of_position(glyd_escape_position(escape));
+        *weight = (uint16_t)((*weight & 0x807f) | glyd_escape_exponent(escape) << 7);
     }
 }
 
@@ -194,20 +199,31 @@ static void sum_one_token(const product *p, const glyd_linear_weight *weight, in
     while (t.block < p->blocks) {
         const float *x = p->x_lanes + group_floats(p, t.block);
         int64_t plain = blocks_without_escape(&t, p->blocks);
-        packed_run run = take_blocks(&t, plain ? plain : 1);
-        if (plain) {
+        bool is_plain = plain >= smaller(p->blocks - t.block, PAIRS_BLOCKS);
+        packed_run run = take_blocks(&t, is_plain ? plain : PAIRS_BLOCKS);
+        if (is_plain) {
             k->multiply_packed(&run, x, x_group, d->slots);
         } else {
-            decode_run(p, &t, &run, d->panel);
-            k->multiply_panel(d->panel, run.blocks, x, x_group, 0, 1, d->slots);
+            decode_run(p, &t, &run, d->pairs);
+            k->multiply_pairs(d->pairs, run.blocks, x, x_group, d->slots);
         }
+    }
+}
+
+/* The next blocks of a packed tile to a panel. */
+static void lay_blocks(const product *p, packed_tile *t, int64_t blocks, const desk *d)
+{
+    for (int64_t done = 0; done < blocks;) {
+        packed_run run = take_blocks(t, smaller(blocks - done, PAIRS_BLOCKS));
+        decode_run(p, t, &run, d->pairs);
+        p->kernels->lay_pairs(d->pairs, run.blocks, d->panel + group_floats(p, done), blocks);
+        done += run.blocks;
     }
 }
 
 static void sum_tokens(const product *p, const glyd_linear_weight *weight, int64_t tile,
                        int64_t token, int64_t n_tokens, const desk *d)
 {
-    const linear_kernels *k = p->kernels;
     int64_t x_token = p->blocks * GLYD_BLOCK_COLS, x_group = group_floats(p, p->blocks);
     const float *x = p->x_lanes + token * x_token;
     bool is_bf16 = weight->matrix.layout == GLYD_LAYOUT_BF16;
@@ -217,20 +233,19 @@ static void sum_tokens(const product *p, const glyd_linear_weight *weight, int64
         rows = rows_of_tile(&weight->matrix, tile);
     else
         packed = open_tile(weight, tile, d->codes);
-    for (int64_t block = 0, n; block < p->blocks; block += n) {
-        n = smaller(p->blocks - block, CHUNK_BLOCKS);
+    int64_t panels = (p->blocks + PANEL_BLOCKS - 1) / PANEL_BLOCKS;
+    for (int64_t i = 0; i < panels; i++) {
+        int64_t block = p->blocks * i / panels, n = p->blocks * (i + 1) / panels - block;
         if (is_bf16) {
             rows.blocks = n;
-            k->decode_bf16(&rows, d->panel);
+            p->kernels->lay_bf16(&rows, d->panel);
             rows.w += n * GLYD_BLOCK_COLS * 2;
             rows.cols -= n * GLYD_BLOCK_COLS;
         } else {
-            packed_run run = take_blocks(&packed, n);
-            n = run.blocks;
-            decode_run(p, &packed, &run, d->panel);
+            lay_blocks(p, &packed, n, d);
         }
-        k->multiply_panel(d->panel, n, x + group_floats(p, block), x_group, x_token, n_tokens,
-                          d->slots);
+        p->kernels->multiply_panel(d->panel, n, x + group_floats(p, block), x_group, x_token,
+                                   n_tokens, i == 0, d->slots);
     }
 }
 
@@ -252,7 +267,11 @@ static void store_results(const product *p, const glyd_linear_part *part, int64_
                 y[r] += bias[r];
         for (int r = 0; r < GLYD_TILE_ROWS; r++)
             y[r] = y[r] == y[r] ? y[r] : nan;
-        memcpy(part->y + (token + i) * part->y_stride + row, y, (size_t)rows * sizeof *y);
+        float *to = part->y + (token + i) * part->y_stride + row;
+        if (rows == GLYD_TILE_ROWS)
+            memcpy(to, y, sizeof y);
+        else
+            memcpy(to, y, (size_t)rows * sizeof *y);
     }
 }
 
@@ -261,7 +280,8 @@ static void multiply_tile(const product *p, const glyd_linear_part *part, int64_
 {
     for (int64_t token = 0, n; token < p->n_tokens; token += n) {
         n = smaller(p->n_tokens - token, TOKENS_MAX);
-        memset(d->slots, 0, (size_t)n * TILE_SLOTS * sizeof *d->slots);
+        if (p->n_tokens == 1 || p->blocks == 0)
+            memset(d->slots, 0, (size_t)n * TILE_SLOTS * sizeof *d->slots);
         if (p->n_tokens == 1)
             sum_one_token(p, part->weight, tile, d);
         else

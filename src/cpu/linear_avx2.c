@@ -23,9 +23,9 @@ enum {
 #define INLINE static inline __attribute__((always_inline))
 
 /* A step's 32 columns as sixteen pairs in two registers, or the even or odd columns' floats. */
-typedef struct pairs {
+typedef struct pairs_256 {
     __m256i low, high;
-} pairs;
+} pairs_256;
 
 INLINE __m256 even_columns(__m256i p)
 {
@@ -40,6 +40,11 @@ INLINE __m256 odd_columns(__m256i p)
 INLINE __m256i load_256(const void *from)
 {
     return _mm256_loadu_si256((const __m256i *)from);
+}
+
+INLINE void store_256(void *to, __m256i value)
+{
+    _mm256_storeu_si256((__m256i *)to, value);
 }
 
 /* Even and odd columns of sixteen floats, in order. */
@@ -197,35 +202,91 @@ static void multiply_packed(const packed_run *run, const float *x, int64_t x_gro
     }
 }
 
-static void decode_packed(const packed_run *run, float *w)
+INLINE void add_products(pairs_256 w, const float *x, int64_t x_group, __m256 *low, __m256 *high)
 {
-    int64_t row_floats = run->blocks * BLOCK_FLOATS;
+    *low = _mm256_fmadd_ps(even_columns(w.low), _mm256_loadu_ps(x), *low);
+    *high = _mm256_fmadd_ps(even_columns(w.high), _mm256_loadu_ps(x + x_group), *high);
+    *low = _mm256_fmadd_ps(odd_columns(w.low), _mm256_loadu_ps(x + WIDTH), *low);
+    *high = _mm256_fmadd_ps(odd_columns(w.high), _mm256_loadu_ps(x + x_group + WIDTH), *high);
+}
+
+static void decode(const packed_run *run, uint16_t *pairs)
+{
+    const uint8_t *sm = run->sm, *codes = run->codes;
     for (int64_t block = 0; block < run->blocks; block++) {
-        const uint8_t *sm = run->sm + block * SM_BYTES, *codes = run->codes + block * CODE_BYTES;
         for (int g = 0; g < 8; g++) {
             prefetch_part(sm, codes, g);
             __m256i base_low = place_base(run->bases[g]), base_high = place_base(run->bases[g + 8]);
 #pragma GCC unroll 2
-            for (int half = 0; half < BLOCK_STEPS; half++)
+            for (int half = 0; half < BLOCK_STEPS; half++, pairs += 2 * STEP_COLS)
 #pragma GCC unroll 2
                 for (int i = 0; i < 2; i++) {
                     __m256i row_low, row_high;
                     decode_rows(sm + half * (SM_BYTES / 2) + g * LINE + i * (LINE / 2),
                                 codes + g * LINE + i * (LINE / 2), half, base_low, base_high,
                                 &row_low, &row_high);
-                    float *to = w + (i * GLYD_TILE_ROWS + g) * row_floats + block * BLOCK_FLOATS +
-                                half * STEP_FLOATS;
-                    _mm256_storeu_ps(to, even_columns(row_low));
-                    _mm256_storeu_ps(to + WIDTH, odd_columns(row_low));
-                    _mm256_storeu_ps(to + 8 * row_floats, even_columns(row_high));
-                    _mm256_storeu_ps(to + 8 * row_floats + WIDTH, odd_columns(row_high));
+                    store_256(pairs + i * STEP_COLS / 2, row_low);
+                    store_256(pairs + STEP_COLS + i * STEP_COLS / 2, row_high);
                 }
+        }
+        sm += SM_BYTES;
+        codes += CODE_BYTES;
+    }
+}
+
+/* Pairs of row `row` in half a block. */
+INLINE pairs_256 load_pairs(const uint16_t *pairs, int row, int half)
+{
+    const uint16_t *from = pairs + (row % 8) * 128 + half * 64 + row / 8 * 32;
+    return (pairs_256){load_256(from), load_256(from + STEP_COLS / 2)};
+}
+
+static void multiply_pairs(const uint16_t *pairs, int64_t blocks, const float *x, int64_t x_group,
+                           float *slots)
+{
+    for (int row = 0; row < GLYD_TILE_ROWS; row += 2) {
+        float *to = slots + row * SLOTS;
+        __m256 low[2] = {_mm256_loadu_ps(to), _mm256_loadu_ps(to + SLOTS)};
+        __m256 high[2] = {_mm256_loadu_ps(to + WIDTH), _mm256_loadu_ps(to + SLOTS + WIDTH)};
+        for (int64_t block = 0; block < blocks; block++)
+#pragma GCC unroll 2
+            for (int half = 0; half < BLOCK_STEPS; half++)
+#pragma GCC unroll 2
+                for (int r = 0; r < 2; r++)
+                    add_products(load_pairs(pairs + block * GLYD_BLOCK_WEIGHTS, row + r, half),
+                                 x + block * BLOCK_FLOATS + half * STEP_FLOATS, x_group, &low[r],
+                                 &high[r]);
+#pragma GCC unroll 2
+        for (int r = 0; r < 2; r++) {
+            _mm256_storeu_ps(to + r * SLOTS, low[r]);
+            _mm256_storeu_ps(to + r * SLOTS + WIDTH, high[r]);
         }
     }
 }
 
+INLINE void lay_step(pairs_256 some, float *low, float *high)
+{
+    _mm256_storeu_ps(low, even_columns(some.low));
+    _mm256_storeu_ps(low + WIDTH, odd_columns(some.low));
+    _mm256_storeu_ps(high, even_columns(some.high));
+    _mm256_storeu_ps(high + WIDTH, odd_columns(some.high));
+}
+
+static void lay_pairs(const uint16_t *pairs, int64_t blocks, float *panel, int64_t panel_blocks)
+{
+    int64_t row_floats = panel_blocks * BLOCK_FLOATS;
+    for (int r = 0; r < GLYD_TILE_ROWS; r++, panel += row_floats)
+        for (int64_t block = 0; block < blocks; block++)
+#pragma GCC unroll 2
+            for (int half = 0; half < BLOCK_STEPS; half++) {
+                float *low = panel + block * BLOCK_FLOATS + half * STEP_FLOATS;
+                lay_step(load_pairs(pairs + block * GLYD_BLOCK_WEIGHTS, r, half), low,
+                         low + GLYD_TILE_ROWS * row_floats);
+            }
+}
+
 /* 32 columns of a bf16 row from column k on, in slot order, +0 beyond `cols`. */
-INLINE pairs load_bf16(const uint8_t *row, int64_t k, int64_t cols)
+INLINE pairs_256 load_bf16(const uint8_t *row, int64_t k, int64_t cols)
 {
     uint16_t padded[STEP_COLS] = {0};
     const uint8_t *from = row + 2 * k;
@@ -234,15 +295,7 @@ INLINE pairs load_bf16(const uint8_t *row, int64_t k, int64_t cols)
             memcpy(padded, from, (size_t)(cols - k) * sizeof *padded);
         from = (const uint8_t *)padded;
     }
-    return (pairs){load_256(from), load_256(from + 32)};
-}
-
-INLINE void add_products(pairs w, const float *x, int64_t x_group, __m256 *low, __m256 *high)
-{
-    *low = _mm256_fmadd_ps(even_columns(w.low), _mm256_loadu_ps(x), *low);
-    *high = _mm256_fmadd_ps(even_columns(w.high), _mm256_loadu_ps(x + x_group), *high);
-    *low = _mm256_fmadd_ps(odd_columns(w.low), _mm256_loadu_ps(x + WIDTH), *low);
-    *high = _mm256_fmadd_ps(odd_columns(w.high), _mm256_loadu_ps(x + x_group + WIDTH), *high);
+    return (pairs_256){load_256(from), load_256(from + 32)};
 }
 
 INLINE void multiply_bf16_rows(const bf16_run *run, int row, const float *x, int64_t x_group,
@@ -265,7 +318,7 @@ INLINE void multiply_bf16_rows(const bf16_run *run, int row, const float *x, int
         for (int r = 0; r < BF16_ROWS; r++) {
             const uint8_t *from = w[r] + 2 * k;
             _mm_prefetch((const char *)next + 2 * BF16_ROWS * k + r * LINE, _MM_HINT_T1);
-            pairs some = {load_256(from), load_256(from + 32)};
+            pairs_256 some = {load_256(from), load_256(from + 32)};
             add_products(some, x, x_group, &low[r], &high[r]);
         }
     for (; k < padded; k += STEP_COLS, x += STEP_FLOATS)
@@ -286,26 +339,23 @@ static void multiply_bf16(const bf16_run *run, const float *x, int64_t x_group, 
         multiply_bf16_rows(run, row, x, x_group, slots);
 }
 
-static void decode_bf16(const bf16_run *run, float *w)
+static void lay_bf16(const bf16_run *run, float *panel)
 {
     int64_t row_floats = run->blocks * BLOCK_FLOATS;
-    for (int r = 0; r < GLYD_TILE_ROWS; r++, w += row_floats) {
-        float *high = w + GLYD_TILE_ROWS * row_floats;
+    for (int r = 0; r < GLYD_TILE_ROWS; r++, panel += row_floats) {
+        float *high = panel + GLYD_TILE_ROWS * row_floats;
         if (r >= run->rows) {
-            memset(w, 0, (size_t)row_floats * sizeof *w);
-            memset(high, 0, (size_t)row_floats * sizeof *w);
+            memset(panel, 0, (size_t)row_floats * sizeof *panel);
+            memset(high, 0, (size_t)row_floats * sizeof *panel);
             continue;
         }
         const uint8_t *row = run->w + r * run->row_bytes;
         for (int64_t step = 0; step < run->blocks * BLOCK_STEPS; step++) {
             int64_t k = step * STEP_COLS;
             _mm_prefetch((const char *)row + 2 * (k + run->blocks * GLYD_BLOCK_COLS), _MM_HINT_T1);
-            pairs some = load_bf16(row, k, run->cols);
+            pairs_256 some = load_bf16(row, k, run->cols);
             transpose(&some.low, &some.high);
-            _mm256_storeu_ps(w + step * STEP_FLOATS, even_columns(some.low));
-            _mm256_storeu_ps(w + step * STEP_FLOATS + WIDTH, odd_columns(some.low));
-            _mm256_storeu_ps(high + step * STEP_FLOATS, even_columns(some.high));
-            _mm256_storeu_ps(high + step * STEP_FLOATS + WIDTH, odd_columns(some.high));
+            lay_step(some, panel + step * STEP_FLOATS, high + step * STEP_FLOATS);
         }
     }
 }
@@ -313,14 +363,15 @@ static void decode_bf16(const bf16_run *run, float *w)
 /* ROWS_AT_ONCE rows by `tokens` tokens, eight lanes; `tokens` is a constant where this is called.
  */
 INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_t x_token,
-                          int tokens, float *slots)
+                          int tokens, bool is_first, float *slots)
 {
     __m256 sum[TOKENS_AT_ONCE][ROWS_AT_ONCE];
 #pragma GCC unroll 3
     for (int i = 0; i < tokens; i++)
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS_AT_ONCE; r++)
-            sum[i][r] = _mm256_loadu_ps(slots + i * TILE_SLOTS + r * SLOTS);
+            sum[i][r] = is_first ? _mm256_setzero_ps()
+                                 : _mm256_loadu_ps(slots + i * TILE_SLOTS + r * SLOTS);
     for (int64_t k = 0; k < floats; k += WIDTH) {
         __m256 some[TOKENS_AT_ONCE];
 #pragma GCC unroll 3
@@ -343,27 +394,28 @@ INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_
 
 /* Every token by four rows and one group of lanes. */
 INLINE void multiply_rows(const float *w, int64_t floats, const float *x, int64_t x_token,
-                          int64_t n_tokens, float *slots)
+                          int64_t n_tokens, bool is_first, float *slots)
 {
     int64_t left = n_tokens;
     for (; left >= TOKENS_AT_ONCE; left -= TOKENS_AT_ONCE) {
-        multiply_some(w, floats, x, x_token, TOKENS_AT_ONCE, slots);
+        multiply_some(w, floats, x, x_token, TOKENS_AT_ONCE, is_first, slots);
         x += TOKENS_AT_ONCE * x_token;
         slots += TOKENS_AT_ONCE * TILE_SLOTS;
     }
     if (left == 2)
-        multiply_some(w, floats, x, x_token, 2, slots);
+        multiply_some(w, floats, x, x_token, 2, is_first, slots);
     else if (left == 1)
-        multiply_some(w, floats, x, x_token, 1, slots);
+        multiply_some(w, floats, x, x_token, 1, is_first, slots);
 }
 
 static void multiply_panel(const float *w, int64_t blocks, const float *x, int64_t x_group,
-                           int64_t x_token, int64_t n_tokens, float *slots)
+                           int64_t x_token, int64_t n_tokens, bool is_first, float *slots)
 {
     int64_t floats = blocks * BLOCK_FLOATS;
     for (int group = 0; group < SLOTS / WIDTH; group++, x += x_group)
         for (int row = 0; row < GLYD_TILE_ROWS; row += ROWS_AT_ONCE, w += ROWS_AT_ONCE * floats)
-            multiply_rows(w, floats, x, x_token, n_tokens, slots + row * SLOTS + group * WIDTH);
+            multiply_rows(w, floats, x, x_token, n_tokens, is_first,
+                          slots + row * SLOTS + group * WIDTH);
 }
 
 /* Lanes i and i + 8, then i and i + 4: what is left of rows `row` and `row + 1`. */
@@ -400,9 +452,11 @@ const linear_kernels glyd_linear_kernels_avx2 = {
     .lay_lanes = lay_lanes,
     .lay_slots = lay_slots,
     .multiply_packed = multiply_packed,
+    .multiply_pairs = multiply_pairs,
     .multiply_bf16 = multiply_bf16,
-    .decode_packed = decode_packed,
-    .decode_bf16 = decode_bf16,
+    .decode = decode,
+    .lay_pairs = lay_pairs,
+    .lay_bf16 = lay_bf16,
     .multiply_panel = multiply_panel,
     .add_slots = add_slots,
 };

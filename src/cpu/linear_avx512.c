@@ -143,30 +143,68 @@ static void multiply_packed(const packed_run *run, const float *x, int64_t x_gro
         _mm512_storeu_ps(slots + r * SLOTS, sum[r]);
 }
 
-static void decode_packed(const packed_run *run, float *w)
+static void decode(const packed_run *run, uint16_t *pairs)
 {
     uint32_t bases[GLYD_TILE_ROWS];
     place_bases(run->bases, bases);
-    int64_t row_floats = run->blocks * GLYD_BLOCK_COLS;
     const uint8_t *sm = run->sm, *codes = run->codes;
     for (int64_t block = 0; block < run->blocks; block++) {
         prefetch_block(sm, codes);
-        for (int g = 0; g < 8; g++) {
-            float *to = w + g * row_floats + block * GLYD_BLOCK_COLS;
+#pragma GCC unroll 8
+        for (int g = 0; g < 8; g++)
 #pragma GCC unroll 2
-            for (int half = 0; half < BLOCK_STEPS; half++) {
+            for (int half = 0; half < BLOCK_STEPS; half++, pairs += 2 * STEP_COLS) {
                 __m512i low, high;
                 decode_rows(sm, codes, half, bases, g, &low, &high);
-                float *to_low = to + half * STEP_FLOATS, *to_high = to_low + 8 * row_floats;
-                _mm512_storeu_ps(to_low, even_columns(low));
-                _mm512_storeu_ps(to_low + SLOTS, odd_columns(low));
-                _mm512_storeu_ps(to_high, even_columns(high));
-                _mm512_storeu_ps(to_high + SLOTS, odd_columns(high));
+                _mm512_storeu_si512(pairs, low);
+                _mm512_storeu_si512(pairs + STEP_COLS, high);
             }
-        }
         sm += SM_BYTES;
         codes += CODE_BYTES;
     }
+}
+
+/* Pairs of row `row` in half a block. */
+INLINE __m512i load_pairs(const uint16_t *pairs, int row, int half)
+{
+    return _mm512_loadu_si512(pairs + (row % 8) * 128 + half * 64 + row / 8 * 32);
+}
+
+static void multiply_pairs(const uint16_t *pairs, int64_t blocks, const float *x, int64_t x_group,
+                           float *slots)
+{
+    (void)x_group;
+    __m512 sum[GLYD_TILE_ROWS];
+#pragma GCC unroll 16
+    for (int r = 0; r < GLYD_TILE_ROWS; r++)
+        sum[r] = _mm512_loadu_ps(slots + r * SLOTS);
+    for (int64_t block = 0; block < blocks; block++, pairs += GLYD_BLOCK_WEIGHTS)
+#pragma GCC unroll 2
+        for (int half = 0; half < BLOCK_STEPS; half++, x += STEP_FLOATS) {
+            __m512 x_even = _mm512_loadu_ps(x), x_odd = _mm512_loadu_ps(x + SLOTS);
+#pragma GCC unroll 16
+            for (int r = 0; r < GLYD_TILE_ROWS; r++) {
+                __m512i some = load_pairs(pairs, r, half);
+                sum[r] = _mm512_fmadd_ps(even_columns(some), x_even, sum[r]);
+                sum[r] = _mm512_fmadd_ps(odd_columns(some), x_odd, sum[r]);
+            }
+        }
+#pragma GCC unroll 16
+    for (int r = 0; r < GLYD_TILE_ROWS; r++)
+        _mm512_storeu_ps(slots + r * SLOTS, sum[r]);
+}
+
+static void lay_pairs(const uint16_t *pairs, int64_t blocks, float *panel, int64_t panel_blocks)
+{
+    for (int r = 0; r < GLYD_TILE_ROWS; r++, panel += panel_blocks * GLYD_BLOCK_COLS)
+        for (int64_t block = 0; block < blocks; block++)
+#pragma GCC unroll 2
+            for (int half = 0; half < BLOCK_STEPS; half++) {
+                __m512i some = load_pairs(pairs + block * GLYD_BLOCK_WEIGHTS, r, half);
+                float *to = panel + block * GLYD_BLOCK_COLS + half * STEP_FLOATS;
+                _mm512_storeu_ps(to, even_columns(some));
+                _mm512_storeu_ps(to + SLOTS, odd_columns(some));
+            }
 }
 
 /* 32 columns of a bf16 row from column k on, in slot order, +0 beyond `cols`. */
@@ -215,7 +253,7 @@ static void multiply_bf16(const bf16_run *run, const float *x, int64_t x_group, 
         multiply_bf16_rows(run, row, x, slots);
 }
 
-static void decode_bf16(const bf16_run *run, float *w)
+static void lay_bf16(const bf16_run *run, float *w)
 {
     int64_t row_floats = run->blocks * GLYD_BLOCK_COLS;
     for (int r = 0; r < GLYD_TILE_ROWS; r++, w += row_floats) {
@@ -236,14 +274,15 @@ static void decode_bf16(const bf16_run *run, float *w)
 
 /* ROWS_AT_ONCE rows by `tokens` tokens; `tokens` is a constant where this is called. */
 INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_t x_token,
-                          int tokens, float *slots)
+                          int tokens, bool is_first, float *slots)
 {
     __m512 sum[TOKENS_AT_ONCE][ROWS_AT_ONCE];
 #pragma GCC unroll 6
     for (int i = 0; i < tokens; i++)
 #pragma GCC unroll 4
         for (int r = 0; r < ROWS_AT_ONCE; r++)
-            sum[i][r] = _mm512_loadu_ps(slots + i * TILE_SLOTS + r * SLOTS);
+            sum[i][r] = is_first ? _mm512_setzero_ps()
+                                 : _mm512_loadu_ps(slots + i * TILE_SLOTS + r * SLOTS);
     for (int64_t k = 0; k < floats; k += SLOTS) {
         __m512 weight[ROWS_AT_ONCE];
 #pragma GCC unroll 4
@@ -266,37 +305,37 @@ INLINE void multiply_some(const float *w, int64_t floats, const float *x, int64_
 
 /* A tile by `tokens` tokens: their x stays in L1 while four rows after four pass over it. */
 INLINE void multiply_tile(const float *w, int64_t floats, const float *x, int64_t x_token,
-                          int tokens, float *slots)
+                          int tokens, bool is_first, float *slots)
 {
     for (int row = 0; row < GLYD_TILE_ROWS; row += ROWS_AT_ONCE)
-        multiply_some(w + row * floats, floats, x, x_token, tokens, slots + row * SLOTS);
+        multiply_some(w + row * floats, floats, x, x_token, tokens, is_first, slots + row * SLOTS);
 }
 
 static void multiply_panel(const float *w, int64_t blocks, const float *x, int64_t x_group,
-                           int64_t x_token, int64_t n_tokens, float *slots)
+                           int64_t x_token, int64_t n_tokens, bool is_first, float *slots)
 {
     (void)x_group;
     int64_t floats = blocks * GLYD_BLOCK_COLS, left = n_tokens;
     for (; left >= TOKENS_AT_ONCE; left -= TOKENS_AT_ONCE) {
-        multiply_tile(w, floats, x, x_token, TOKENS_AT_ONCE, slots);
+        multiply_tile(w, floats, x, x_token, TOKENS_AT_ONCE, is_first, slots);
         x += TOKENS_AT_ONCE * x_token;
         slots += TOKENS_AT_ONCE * TILE_SLOTS;
     }
     switch (left) {
     case 5:
-        multiply_tile(w, floats, x, x_token, 5, slots);
+        multiply_tile(w, floats, x, x_token, 5, is_first, slots);
         break;
     case 4:
-        multiply_tile(w, floats, x, x_token, 4, slots);
+        multiply_tile(w, floats, x, x_token, 4, is_first, slots);
         break;
     case 3:
-        multiply_tile(w, floats, x, x_token, 3, slots);
+        multiply_tile(w, floats, x, x_token, 3, is_first, slots);
         break;
     case 2:
-        multiply_tile(w, floats, x, x_token, 2, slots);
+        multiply_tile(w, floats, x, x_token, 2, is_first, slots);
         break;
     case 1:
-        multiply_tile(w, floats, x, x_token, 1, slots);
+        multiply_tile(w, floats, x, x_token, 1, is_first, slots);
         break;
     default:
         break;
@@ -346,9 +385,11 @@ const linear_kernels glyd_linear_kernels_avx512 = {
     .lay_lanes = lay_lanes,
     .lay_slots = lay_slots,
     .multiply_packed = multiply_packed,
+    .multiply_pairs = multiply_pairs,
     .multiply_bf16 = multiply_bf16,
-    .decode_packed = decode_packed,
-    .decode_bf16 = decode_bf16,
+    .decode = decode,
+    .lay_pairs = lay_pairs,
+    .lay_bf16 = lay_bf16,
     .multiply_panel = multiply_panel,
     .add_slots = add_slots,
 };

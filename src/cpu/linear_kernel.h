@@ -10,6 +10,9 @@
  * each step (32 columns), the `width` even columns and then the `width` odd ones. A panel of
  * `steps` steps has 32 * steps floats a row.
  *
+ * Pairs. Where weights have escapes to be put in place, a block is first decoded to bf16 pairs as
+ * they lie: [g][half][row g, row g + 8][lane][column parity], 16 bits each, in block order.
+ *
  * Sums. Partial sums are slots[row][16], rows of one tile, in lane order: 256 floats.
  * Weights and codes come from a mapped file: their pointers need no alignment.
  * SPDX-License-Identifier: Apache-2.0
@@ -20,6 +23,7 @@
 #include "base/cpu.h"
 #include "codec/format.h"
 #include "cpu/linear.h"
+#include <stdbool.h>
 
 enum {
     SLOTS = 16,
@@ -29,7 +33,7 @@ enum {
     PREFETCH_BYTES = 6144,               /* how far ahead of use weights are asked for */
 };
 
-/* A run of packed blocks of one tile, without escapes. */
+/* A run of packed blocks of one tile. */
 typedef struct packed_run {
     const uint8_t *sm;    /* GLYD_BLOCK_SM_WORDS words a block */
     const uint8_t *codes; /* GLYD_BLOCK_CODE_WORDS words a block */
@@ -54,20 +58,27 @@ typedef struct linear_kernels {
     void (*lay_lanes)(const float *x, int64_t cols, int64_t blocks, float *panel);
     void (*lay_slots)(const float *x, int64_t cols, int64_t blocks, float *panel);
 
-    /* Continue a tile's sums for one token. `x` is the panel at the run's first step, `x_group` the
-     * floats from one group of lanes to the next. */
+    /* Continue a tile's sums for one token: from packed blocks without escapes, from decoded pairs,
+     * from bf16 rows. `x` is the panel at the run's first step, `x_group` the floats from one group
+     * of lanes to the next. */
     void (*multiply_packed)(const packed_run *run, const float *x, int64_t x_group, float *slots);
+    void (*multiply_pairs)(const uint16_t *pairs, int64_t blocks, const float *x, int64_t x_group,
+                           float *slots);
     void (*multiply_bf16)(const bf16_run *run, const float *x, int64_t x_group, float *slots);
 
-    /* Decode to a panel of 16 rows, group outermost: w[group][row][step][parity][width]. Rows that
-     * a bf16 run lacks become +0. */
-    void (*decode_packed)(const packed_run *run, float *w);
-    void (*decode_bf16)(const bf16_run *run, float *w);
+    /* Decode a run to pairs: 1,024 a block. */
+    void (*decode)(const packed_run *run, uint16_t *pairs);
 
-    /* Continue the sums of n_tokens tokens from a decoded panel of `blocks` blocks: token i's x at
-     * x + i * x_token, its sums at slots + i * TILE_SLOTS. */
-    void (*multiply_panel)(const float *w, int64_t blocks, const float *x, int64_t x_group,
-                           int64_t x_token, int64_t n_tokens, float *slots);
+    /* Lay out decoded pairs, or bf16 rows, as `blocks` blocks of a panel of 16 rows, group
+     * outermost: panel[group][row][step][parity][width], `panel_blocks` blocks in a row. Rows that
+     * a bf16 run lacks become +0. */
+    void (*lay_pairs)(const uint16_t *pairs, int64_t blocks, float *panel, int64_t panel_blocks);
+    void (*lay_bf16)(const bf16_run *run, float *panel);
+
+    /* Start (`is_first`) or continue the sums of n_tokens tokens from a panel of `blocks` blocks of
+     * weights: token i's x at x + i * x_token, its sums at slots + i * TILE_SLOTS. */
+    void (*multiply_panel)(const float *panel, int64_t blocks, const float *x, int64_t x_group,
+                           int64_t x_token, int64_t n_tokens, bool is_first, float *slots);
 
     /* The tree of linear.h over each row's slots: sums[16]. */
     void (*add_slots)(const float *slots, float *sums);
@@ -81,6 +92,14 @@ extern const linear_kernels glyd_linear_kernels_avx512;
 void glyd_linear_by(glyd_variant variant, const glyd_linear_part *parts, int n_parts,
                     const float *x, int64_t x_stride, int64_t n_tokens, void *scratch,
                     glyd_pool *pool);
+
+/* Index among a block's pairs of the weight at a position (codec/format.h), by its bits
+ * g g g t t half j q high parity. */
+static inline int pair_of_position(int position)
+{
+    return (position & 0x381) | (position << 2 & 0x40) | (position << 4 & 0x20) |
+           (position >> 2 & 0x18) | (position >> 1 & 6);
+}
 
 static inline int lane_of_slot(int slot)
 {

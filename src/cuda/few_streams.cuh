@@ -71,10 +71,11 @@ static __device__ __forceinline__ void few_decode(const packed_arrays &w, const 
         stream s;
         run_open(&s, &r, (entry - origin) * GLYD_RUN_ALIGN);
         follows = f.decoders_log2 == 0;
-        int block = run * GLYD_RUN_BLOCKS, stop = min(block + GLYD_RUN_BLOCKS, end);
+        int block = run * GLYD_RUN_BLOCKS, run_end = min(block + GLYD_RUN_BLOCKS, w.blocks);
+        int stop = min(run_end, end);
         for (; block < stop; block++) {
             words_keep(&r, s.next);
-            uint4 codes = run_block(&s, r, lookup);
+            uint4 codes = run_block(&s, r, lookup, block + 1 == run_end);
             if (block < first)
                 continue;
             few_place place = few_place_of(f, unit, first, block);

@@ -71,30 +71,39 @@ static __device__ __forceinline__ void stream_take(stream *s, const uint32_t *lo
     s->at += *even + *odd;
 }
 
-/* The lanes that have used up a word, and this lane's turn among them in bytes. */
-static __device__ __forceinline__ uint32_t stream_mask(const stream *s, uint32_t lanes_before,
+/* Before a run's last step a lane is dealt a word only where what is left of its second one may not
+ * suffice; before every other step, where it has used up a word. */
+static constexpr uint32_t DEAL_FROM = 64 - GLYD_REFILL_BITS;
+static constexpr uint32_t DEAL_FROM_LAST = 64 - GLYD_REFILL_LAST_BITS;
+static_assert(DEAL_FROM == 32, "a lane that is dealt a word has used up its first");
+
+/* The lanes that are dealt a word, and this lane's turn among them in bytes. `used` is the bits it
+ * has used of its two words. */
+static __device__ __forceinline__ uint32_t stream_mask(const stream *s, uint32_t used,
+                                                       uint32_t deal_from, uint32_t lanes_before,
                                                        uint32_t *turn)
 {
-    uint32_t mask = __ballot_sync(0xffffffffu, s->at & 32);
+    uint32_t mask = __ballot_sync(0xffffffffu, used >= deal_from);
     *turn = (uint32_t)__popc(mask & lanes_before) * 4 + s->next;
     return mask;
 }
 
 /* Deal words from a ring in shared memory. */
-static __device__ __forceinline__ void stream_deal(stream *s, uint32_t lanes_before, uint32_t ring)
+static __device__ __forceinline__ void stream_deal(stream *s, uint32_t deal_from,
+                                                   uint32_t lanes_before, uint32_t ring)
 {
-    uint32_t turn, mask = stream_mask(s, lanes_before, &turn);
+    uint32_t used = s->at & 63; /* the rest of `at` is left over from entries */
+    uint32_t turn, mask = stream_mask(s, used, deal_from, lanes_before, &turn);
     s->sooner = s->high;
     asm volatile("{\n"
-                 ".reg .pred needs;\n"
-                 ".reg .u32 bit;\n"
-                 "and.b32 bit,%2,32;\n"
-                 "setp.ne.u32 needs,bit,0;\n"
-                 "@needs mov.u32 %0,%1;\n"
-                 "@needs ld.shared.u32 %1,[%3];\n"
+                 ".reg .pred moves, dealt;\n"
+                 "setp.ge.u32 moves,%2,32;\n"
+                 "setp.ge.u32 dealt,%2,%4;\n"
+                 "@moves mov.u32 %0,%1;\n"
+                 "@dealt ld.shared.u32 %1,[%3];\n"
                  "}"
                  : "+r"(s->low), "+r"(s->high)
-                 : "r"(s->at), "r"((turn & (WORDS_BYTES - 4)) | ring)
+                 : "r"(used), "r"((turn & (WORDS_BYTES - 4)) | ring), "r"(deal_from)
                  : "memory");
     s->at &= 31;
     s->next += (uint32_t)__popc(mask) * 4;
@@ -160,11 +169,13 @@ static __device__ __forceinline__ void run_open(stream *s, word_ring *r, uint32_
     s->next = at + 2 * GLYD_LANES * 4;
 }
 
-/* The lane's four code words of the run's next block, whose words have been waited for. After a
- * run's last step a deal takes words that are none of its own: nobody uses them. */
+/* The lane's four code words of the run's next block, whose words have been waited for; `last`: the
+ * run ends with it. After a run's last step a deal takes words that are none of its own: nobody
+ * uses them. */
 static __device__ __forceinline__ uint4 run_block(stream *s, const word_ring &r,
-                                                  const uint32_t *lookup)
+                                                  const uint32_t *lookup, bool last)
 {
+    uint32_t deal_from_end = last ? DEAL_FROM_LAST : DEAL_FROM;
     uint32_t code[GLYD_BLOCK_GROUPS], lanes_before = (1u << r.lane) - 1;
 #pragma unroll
     for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
@@ -172,7 +183,8 @@ static __device__ __forceinline__ uint4 run_block(stream *s, const word_ring &r,
 #pragma unroll
         for (int q = 0; q < 2; q++) {
             stream_take(s, lookup, &e[2 * q], &e[2 * q + 1]);
-            stream_deal(s, lanes_before, r.ring);
+            bool end = j == GLYD_BLOCK_GROUPS - 1 && q == 0; /* one step of the block is left */
+            stream_deal(s, end ? deal_from_end : DEAL_FROM, lanes_before, r.ring);
         }
         code[j] = code_word(e);
     }

@@ -138,7 +138,7 @@ static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_
         uint4 sm0 = load_once(sm), sm1 = load_once(sm + 32), codes;
         if constexpr (STREAMS) {
             words_keep(&words, stream.next);
-            codes = run_block(&stream, words, lookup);
+            codes = run_block(&stream, words, lookup, block + 1 == end);
         } else {
             codes = load_once((const uint4 *)p.w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane);
         }
@@ -179,7 +179,7 @@ static __global__ void __launch_bounds__(WARPS * 32)
     uint4 *to = codes + ((int64_t)tile * w.blocks + block) * (GLYD_BLOCK_CODE_WORDS / 4) + lane;
     for (; block < end; block++, to += GLYD_BLOCK_CODE_WORDS / 4) {
         words_keep(&words, s.next);
-        *to = run_block(&s, words, lookup);
+        *to = run_block(&s, words, lookup, block + 1 == end);
     }
     copy_async_wait<0>();
 }

@@ -50,6 +50,7 @@ typedef struct glyd_sizes {
     int n_pages;   /* of the KV pool */
     int n_threads;
     bool pin;
+    bool expand; /* hold mma matrices as mma12 */
 } glyd_sizes;
 
 /* One of several products with the same x. */
@@ -62,6 +63,7 @@ typedef struct glyd_product {
 typedef struct glyd_backend {
     const char *name;
     int page_tokens; /* positions of a page */
+    bool expands;    /* multiplies faster from mma12 codes than from mma's streams */
     /* Bytes of the KV pool and of everything else but weights. Pure: nothing is opened. */
     size_t (*kv_bytes)(const glyd_sizes *sizes);
     size_t (*scratch_bytes)(const glyd_sizes *sizes);
@@ -70,8 +72,9 @@ typedef struct glyd_backend {
     void (*close)(void *ctx);
     const char *(*describe)(void *ctx); /* "cpu (avx512)" */
 
-    /* Check the bytes, once, and take the weight. The host matrix lives as long as the context: a
-     * backend that can read it in place does. */
+    /* Check the bytes, once, and take the weight, of an mma matrix with its codes expanded where
+     * sizes.expand says so. The host matrix lives as long as the context: a backend that can read
+     * it in place does. */
     glyd_status (*weight_load)(void *ctx, const glyd_matrix *host, glyd_weight **weight,
                                glyd_error *err);
     glyd_status (*vector_load)(void *ctx, const glyd_matrix *host, glyd_vector **vector,

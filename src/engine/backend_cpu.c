@@ -200,7 +200,16 @@ static glyd_status weight_load(void *ctx, const glyd_matrix *host, glyd_weight *
                                glyd_error *err)
 {
     cpu *c = ctx;
+    glyd_matrix expanded;
     GLYD_TRY(glyd_check(host, c->pool, err));
+    size_t code_bytes = c->sizes.expand ? glyd_expand_bytes(host) : 0;
+    if (code_bytes) {
+        uint8_t *codes = allocate(c, code_bytes);
+        if (!codes)
+            return no_memory(code_bytes, "a weight's codes", err);
+        GLYD_TRY(glyd_expand(host, codes, c->pool, &expanded, err));
+        host = &expanded;
+    }
     size_t lookup_bytes = glyd_linear_lookup_bytes(host);
     glyd_weight *w = allocate(c, sizeof *w);
     void *lookup = lookup_bytes ? allocate(c, lookup_bytes) : NULL;
@@ -514,6 +523,7 @@ const glyd_backend *glyd_backend_cpu(void)
     static const glyd_backend table = {
         .name = "cpu",
         .page_tokens = GLYD_KV_PAGE,
+        .expands = true,
         .kv_bytes = kv_bytes,
         .scratch_bytes = scratch_bytes,
         .open = open_cpu,

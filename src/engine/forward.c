@@ -7,6 +7,7 @@
 #include "engine/forward.h"
 #include "base/error.h"
 #include "engine/rope.h"
+#include "model/families.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -41,6 +42,8 @@ static glyd_status prefix(glyd_error *err, glyd_status status, glyd_role role, i
 {
     if (status == GLYD_OK)
         return GLYD_OK;
+    if (!glyd_role_in_layer(role))
+        return glyd_error_prefix(err, status, "%s", glyd_role_name(role));
     return glyd_error_prefix(err, status, "%s of layer %d", glyd_role_name(role), index);
 }
 
@@ -207,8 +210,8 @@ static void run_layer(glyd_forward *f, int index)
     run_ffn(f, &f->layers[index]);
 }
 
-void glyd_forward_run(glyd_forward *f, const int32_t *ids, int n_tokens, const glyd_run *runs,
-                      int n_runs)
+bool glyd_forward_run(glyd_forward *f, const int32_t *ids, int n_tokens, const glyd_run *runs,
+                      int n_runs, glyd_moot_fn is_moot, void *arg)
 {
     int head_dim = f->sizes.head_dim;
     GLYD_ASSERT(n_tokens <= f->sizes.n_tokens);
@@ -219,8 +222,12 @@ void glyd_forward_run(glyd_forward *f, const int32_t *ids, int n_tokens, const g
     f->batch = (glyd_batch){n_tokens, ids, f->turns, runs, n_runs};
     f->backend->begin(f->ctx, &f->batch);
     f->backend->embed(f->ctx, f->embed, f->x);
-    for (int i = 0; i < f->sizes.n_layers; i++)
+    for (int i = 0; i < f->sizes.n_layers; i++) {
+        if (is_moot(arg))
+            return false;
         run_layer(f, i);
+    }
+    return true;
 }
 
 glyd_status glyd_forward_logits(glyd_forward *f, const int32_t *rows, int n, const float **logits,

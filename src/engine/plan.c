@@ -41,16 +41,27 @@ static glyd_status check_range(const char *name, int64_t value, int64_t min, int
     return GLYD_OK;
 }
 
+/* Positions that the model's config gives a meaning to: those it was made for, and what its scaling
+ * stretches them to. */
+static double context_limit(const glyd_config *config)
+{
+    double stretched = 0;
+    if (config->rope.kind == GLYD_ROPE_YARN)
+        stretched = config->rope.factor * config->rope.original_positions;
+    if (config->rope.kind == GLYD_ROPE_DYNAMIC)
+        stretched = config->rope.factor * config->context;
+    return stretched > config->context ? stretched : config->context;
+}
+
 static glyd_status choose_context(const glyd_engine_options *o, const glyd_config *config,
                                   int *context, glyd_error *err)
 {
     *context = o->context;
     if (o->context == 0)
         *context = config->context < CONTEXT_DEFAULT ? config->context : CONTEXT_DEFAULT;
-    /* Only `dynamic` says how to go past the positions that the model was made for. */
-    if (*context > config->context && config->rope.kind != GLYD_ROPE_DYNAMIC)
-        GLYD_FAIL(err, GLYD_E_LIMIT, "a context of %d tokens: this model was made for at most %d",
-                  *context, config->context);
+    if (*context > context_limit(config))
+        GLYD_FAIL(err, GLYD_E_LIMIT, "a context of %d tokens: this model was made for at most %.0f",
+                  *context, context_limit(config));
     return GLYD_OK;
 }
 
@@ -96,8 +107,8 @@ static glyd_status choose_sizes(const glyd_engine_options *o, const glyd_config 
 }
 
 /* Sum up the weights; tied ones once. Roles that this family or a layer does not have are not
- * found. */
-static void add_weights(const glyd_model *model, glyd_plan *plan)
+ * found. plan->layout is then how most are saved. */
+static void add_weights(const glyd_model *model, bool expand, glyd_plan *plan)
 {
     const glyd_config *config = glyd_model_config(model);
     int64_t values_of[GLYD_LAYOUT_MMA + 1] = {0};
@@ -107,13 +118,34 @@ static void add_weights(const glyd_model *model, glyd_plan *plan)
             continue;
         for (int i = 0; glyd_model_peek(model, (glyd_role)role, i, &m, NULL) == GLYD_OK; i++) {
             plan->n_weights += m.rows * m.cols;
+            size_t codes = expand ? glyd_expand_bytes(&m) : 0;
             plan->weight_bytes += glyd_matrix_bytes(&m);
+            plan->expanded_bytes += codes;
+            if (codes)
+                plan->weight_bytes += codes - m.array[GLYD_ARRAY_CODES].bytes -
+                                      m.array[GLYD_ARRAY_ENTRIES].bytes -
+                                      m.array[GLYD_ARRAY_TABLE].bytes;
             values_of[m.layout] += m.rows * m.cols;
         }
     }
     for (int layout = 0; layout <= GLYD_LAYOUT_MMA; layout++)
         if (values_of[layout] > values_of[plan->layout])
             plan->layout = (glyd_layout)layout;
+}
+
+/* plan->layout, from how most weights are saved to how they are held. */
+static glyd_status choose_layout(const glyd_engine_options *options, bool expand, glyd_plan *plan,
+                                 glyd_error *err)
+{
+    glyd_layout saved = plan->layout;
+    if (expand && saved == GLYD_LAYOUT_MMA)
+        plan->layout = GLYD_LAYOUT_MMA12;
+    if (options->layout && *options->layout != plan->layout)
+        GLYD_FAIL(err, GLYD_E_UNSUPPORTED,
+                  "the weights of %s are %s and cannot be held as %s: glyd pack makes mma and "
+                  "mma12 of a bf16 model, glyd unpack the bf16 model of a save",
+                  options->folder, glyd_layout_name(saved), glyd_layout_name(*options->layout));
+    return GLYD_OK;
 }
 
 static size_t plus(size_t a, size_t b)
@@ -135,7 +167,9 @@ glyd_status glyd_plan_make(const glyd_engine_options *options, const glyd_model 
         .kv_tokens = (int64_t)sizes->n_pages * backend->page_tokens,
     };
     plan->kv_token_bytes = plan->kv_bytes / (size_t)plan->kv_tokens;
-    add_weights(model, plan);
+    sizes->expand = options->layout ? *options->layout == GLYD_LAYOUT_MMA12 : backend->expands;
+    add_weights(model, sizes->expand, plan);
+    GLYD_TRY(choose_layout(options, sizes->expand, plan, err));
     plan->scratch_bytes = plus(backend->scratch_bytes(sizes), glyd_forward_bytes(sizes));
     plan->scratch_bytes =
         plus(plan->scratch_bytes, glyd_scheduler_bytes(sizes, options->n_sequences, backend));

@@ -418,9 +418,20 @@ static glyd_status draw_all(glyd_scheduler *s, glyd_error *err)
     return GLYD_OK;
 }
 
+/* Everyone in the batch has cancelled: a long prompt's step is not worth finishing. */
+static bool is_moot(void *arg)
+{
+    const glyd_scheduler *s = arg;
+    for (int i = 0; i < s->n_runs; i++)
+        if (!atomic_load(&s->slot_of_run[i]->ticket->is_cancelled))
+            return false;
+    return true;
+}
+
 static glyd_status run_batch(glyd_scheduler *s, glyd_error *err)
 {
-    glyd_forward_run(s->forward, s->ids, s->n_tokens, s->runs, s->n_runs);
+    if (!glyd_forward_run(s->forward, s->ids, s->n_tokens, s->runs, s->n_runs, is_moot, s))
+        return GLYD_OK;
     for (int i = 0; i < s->n_runs; i++)
         s->slot_of_run[i]->n_cached += s->runs[i].n_tokens;
     GLYD_TRY(draw_all(s, err));

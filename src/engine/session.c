@@ -221,6 +221,7 @@ static glyd_status queue(glyd_engine *e, const glyd_request *request, glyd_logit
     pthread_mutex_lock(&e->lock);
     bool is_closing = e->is_closing;
     if (!is_closing) {
+        *out = ticket; /* before any callback can run and look at it */
         *e->incoming_end = ticket;
         e->incoming_end = &ticket->next;
         pthread_cond_broadcast(&e->changed);
@@ -231,7 +232,6 @@ static glyd_status queue(glyd_engine *e, const glyd_request *request, glyd_logit
         glyd_ticket_drop(ticket);
         GLYD_FAIL(err, GLYD_E_CANCELLED, "the engine is closing");
     }
-    *out = ticket;
     return GLYD_OK;
 }
 

@@ -299,6 +299,10 @@ static glyd_status read_generation(const json_t *root, glyd_config *config, glyd
     GLYD_TRY(glyd_json_real_or(root, "min_p", -1, GENERATION_FILE, &config->min_p, err));
     GLYD_TRY(glyd_json_real_or(root, "repetition_penalty", -1, GENERATION_FILE,
                                &config->repetition_penalty, err));
+    bool do_sample;
+    GLYD_TRY(glyd_json_bool_or(root, "do_sample", true, GENERATION_FILE, &do_sample, err));
+    if (!do_sample)
+        config->temperature = 0;
     int64_t top_k;
     GLYD_TRY(glyd_json_int_or(root, "top_k", -1, INT32_MAX, -1, GENERATION_FILE, &top_k, err));
     config->top_k = (int)top_k;

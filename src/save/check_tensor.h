@@ -21,6 +21,9 @@ GLYD_MUST_CHECK glyd_status glyd_tensor_read(const glyd_tensor *tensor, int64_t 
                                              uint16_t *scratch, glyd_pool *pool, glyd_take_fn take,
                                              void *arg, glyd_error *err);
 
+/* Tell the system that the tensor's pages are needed no more. */
+void glyd_tensor_drop(const glyd_folder *folder, const glyd_tensor *tensor);
+
 /* Bytes of the tensor in the checkpoint, and in the save. */
 uint64_t glyd_tensor_bytes(const glyd_tensor *tensor);
 uint64_t glyd_tensor_stored_bytes(const glyd_tensor *tensor);

@@ -165,8 +165,9 @@ static glyd_status read_layout(const json_t *json, glyd_manifest_tensor *t, size
     if (glyd_layout_from_name(layout, &t->layout) != GLYD_OK || t->layout == GLYD_LAYOUT_BF16)
         GLYD_FAIL(err, GLYD_E_FORMAT, "%s: tensor %s has the unknown layout %s", WHERE, t->name,
                   layout);
-    GLYD_NEED(t->dtype == GLYD_DTYPE_BF16 && t->shape.n_dims == 2 &&
-                  t->shape.dim[0] <= GLYD_ROWS_MAX && t->shape.dim[1] <= GLYD_COLS_MAX,
+    const int64_t *dim = t->shape.dim;
+    GLYD_NEED(t->dtype == GLYD_DTYPE_BF16 && t->shape.n_dims == 2 && dim[0] >= 1 && dim[1] >= 1 &&
+                  dim[0] <= GLYD_ROWS_MAX && dim[1] <= GLYD_COLS_MAX,
               err, "%s: tensor %s cannot be packed with its dtype and shape", WHERE, t->name);
     GLYD_TRY(glyd_json_int_or(json, "run_blocks", 0, RUN_BLOCKS_MAX, 0, WHERE, &run_blocks, err));
     t->run_blocks = (int)run_blocks;

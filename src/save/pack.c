@@ -11,6 +11,7 @@
 #include "save/pack.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "save/check_tensor.h"
 #include "save/manifest.h"
 #include "save/pack_tensor.h"
 #include "save/staging.h"
@@ -63,13 +64,6 @@ static glyd_status report_progress(packing *p, uint64_t bytes, glyd_error *err)
     return GLYD_OK;
 }
 
-static void drop_pages(const packing *p, const glyd_tensor *t)
-{
-    const glyd_map *map = &p->in->shard[t->shard].map;
-    if (t->data.bytes)
-        glyd_map_drop(map, (size_t)(t->data.data - map->span.data), t->data.bytes);
-}
-
 /* --- what to do with each tensor --- */
 
 static const char *why_as_is(const glyd_tensor *t)
@@ -97,8 +91,8 @@ static bool is_copy(const packing *p, size_t i)
         size_t n = t->data.bytes - at < COMPARE_BYTES ? t->data.bytes - at : COMPARE_BYTES;
         same = memcmp(t->data.data + at, twin->data.data + at, n) == 0;
     }
-    drop_pages(p, t);
-    drop_pages(p, twin);
+    glyd_tensor_drop(p->in, t);
+    glyd_tensor_drop(p->in, twin);
     return same;
 }
 
@@ -109,10 +103,10 @@ static glyd_status deal_tensors(packing *p, glyd_error *err)
     for (size_t i = 0; i < p->in->n_tensors; i++) {
         const glyd_tensor *t = &p->in->tensor[i];
         p->report->bytes_checkpoint += t->data.bytes;
-        p->report->n_weights += glyd_shape_elements(&t->shape);
         p->why[i] = is_copy(p, i) ? A_COPY : why_as_is(t);
         if (p->why[i] == A_COPY)
             continue;
+        p->report->n_weights += glyd_shape_elements(&t->shape);
         if (in_shard > 0 && in_shard + t->data.bytes > limit) {
             p->n_shards++;
             in_shard = 0;
@@ -225,7 +219,7 @@ static glyd_status pack_one(packing *p, size_t i, glyd_error *err)
         return GLYD_OK;
     }
     GLYD_TRY(write_packed(p, i, err));
-    drop_pages(p, t);
+    glyd_tensor_drop(p->in, t);
     return report_progress(p, t->data.bytes, err);
 }
 
@@ -240,7 +234,7 @@ static glyd_status store_as_is(packing *p, size_t i, glyd_error *err)
                              (json_int_t)p->shard_of[i]);
     GLYD_TRY(set_entry(p, i, sha256, more, err));
     p->report->bytes_save += t->data.bytes;
-    drop_pages(p, t);
+    glyd_tensor_drop(p->in, t);
     return report_progress(p, t->data.bytes, err);
 }
 

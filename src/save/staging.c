@@ -28,10 +28,11 @@ static glyd_status split_path(const char *out, char parent[GLYD_PATH_BYTES], con
                 (*name_bytes == 2 && out[start] == '.' && out[start + 1] == '.');
     if (*name_bytes == 0 || dots || n >= GLYD_PATH_BYTES)
         GLYD_FAIL(err, GLYD_E_ARG, "\"%.300s\" is no name for a new folder", out);
-    if (start == 0)
-        memcpy(parent, ".", 2);
-    else
-        snprintf(parent, GLYD_PATH_BYTES, "%.*s", (int)start, out);
+    size_t parent_bytes = start;
+    while (parent_bytes > 1 && out[parent_bytes - 1] == '/')
+        parent_bytes--;
+    memcpy(parent, start ? out : ".", start ? parent_bytes : 1);
+    parent[start ? parent_bytes : 1] = 0;
     return GLYD_OK;
 }
 

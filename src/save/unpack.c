@@ -79,6 +79,7 @@ static glyd_status write_tensor(unpacking *u, size_t i)
                   "tensor %s is damaged: its weights do not have the "
                   "SHA-256 that was saved",
                   t->name);
+    glyd_tensor_drop(u->folder, t);
     return GLYD_OK;
 }
 

@@ -83,16 +83,6 @@ static glyd_status hash_tensor(verifying *v, const glyd_tensor *t, int worker,
     return status;
 }
 
-static void drop_pages(const glyd_folder *folder, const glyd_tensor *t)
-{
-    const glyd_map *map = &folder->shard[t->shard].map;
-    for (int a = 0; a < GLYD_ARRAYS; a++) {
-        glyd_span span = t->is_packed ? t->matrix.array[a] : t->data;
-        if (span.bytes)
-            glyd_map_drop(map, (size_t)(span.data - map->span.data), span.bytes);
-    }
-}
-
 static glyd_status verify_tensor(verifying *v, size_t i, int worker, glyd_error *err)
 {
     const glyd_tensor *t = &v->folder->tensor[i];
@@ -108,7 +98,7 @@ static glyd_status verify_tensor(verifying *v, size_t i, int worker, glyd_error 
                   "tensor %s is damaged: its weights do not have the SHA-256 "
                   "that was saved",
                   t->name);
-    drop_pages(v->folder, t);
+    glyd_tensor_drop(v->folder, t);
     return GLYD_OK;
 }
 
@@ -219,6 +209,8 @@ static glyd_status verify_all(verifying *v, glyd_pool *pool, glyd_save_report *r
     GLYD_TRY(plan_tasks(v, err));
     GLYD_TRY(count_unlisted(v->folder, report, err));
     glyd_pool_run(pool, (int64_t)v->n_tasks, verify_task, v);
+    if (v->fault == SIZE_MAX)
+        note_progress(v, 0, 0); /* the other threads may have ended last */
     if (v->fault != SIZE_MAX)
         GLYD_FAIL(err, v->error.status, "%s", v->error.text);
     if (atomic_load(&v->stop))

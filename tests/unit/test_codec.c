@@ -155,6 +155,39 @@ static void test_bytes_depend_on_values_alone(void **state)
     free(bf16);
 }
 
+/* Large enough for pairs too rare for a code, with edges whose padding must keep its codes. */
+static void test_rare_pairs(void **state)
+{
+    (void)state;
+    enum { ROWS = 1025, COLS = 3001 };
+    uint16_t *bf16 = malloc(ROWS * COLS * 2);
+    for (int kind = VALUES_ORDINARY; kind <= VALUES_SKEWED; kind += VALUES_SKEWED) {
+        glyd_buf out = {0};
+        glyd_matrix m;
+        values_fill((values)kind, 5, bf16, ROWS, COLS, COLS);
+        assert_ok(glyd_pack(GLYD_LAYOUT_MMA, bf16, ROWS, COLS, COLS, NULL, &out, &m, NULL));
+        assert_int_equal(m.layout, GLYD_LAYOUT_MMA);
+        assert_ok(glyd_check(&m, NULL, NULL));
+        assert_unpacks(&m, bf16, COLS, 0, ROWS, NULL);
+        /* Some escapes are within their row's window. */
+        const uint32_t *index =
+            (const uint32_t *)(const void *)m.array[GLYD_ARRAY_ESCAPE_INDEX].data;
+        const uint32_t *escape = (const uint32_t *)(const void *)m.array[GLYD_ARRAY_ESCAPES].data;
+        int inside = 0;
+        for (int64_t tile = 0; tile < glyd_tiles_of(ROWS); tile++) {
+            for (uint32_t i = index[tile]; i < index[tile + 1]; i++) {
+                int row = glyd_position_row(glyd_escape_position(escape[i]));
+                int base = m.array[GLYD_ARRAY_BASES].data[tile * GLYD_TILE_ROWS + row];
+                int code = glyd_escape_exponent(escape[i]) - base;
+                inside += code >= 0 && code < GLYD_WINDOW;
+            }
+        }
+        assert_in_range(inside, 1, ROWS * COLS / 1000);
+        glyd_buf_free(&out);
+    }
+    free(bf16);
+}
+
 /* A buffer that was used before is used again, larger or smaller. */
 static void test_buffer_is_overwritten(void **state)
 {
@@ -223,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_layouts_chosen),
         cmocka_unit_test(test_bytes_depend_on_values_alone),
+        cmocka_unit_test(test_rare_pairs),
         cmocka_unit_test(test_buffer_is_overwritten),
         cmocka_unit_test(test_refuses_wrong_calls),
         cmocka_unit_test(test_names),

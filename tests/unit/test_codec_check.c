@@ -335,6 +335,45 @@ static void test_prefix_codes(void **state)
     free(lookup);
 }
 
+/* What is written for a rare pair has a code, differs from it in halves that become `fill`, and the
+ * counts tell. */
+static void test_pruning(void **state)
+{
+    (void)state;
+    uint64_t random = 3;
+    int pruned = 0;
+    for (int round = 0; round < 500; round++) {
+        uint64_t count[GLYD_PAIRS], before[GLYD_PAIRS], sum = 0, sum_before = 0, made = 0;
+        uint8_t keep[GLYD_PAIRS] = {0}, instead[GLYD_PAIRS];
+        int fill = round % 16;
+        for (int s = 0; s < GLYD_PAIRS; s++) {
+            uint64_t r = test_random(&random);
+            before[s] = count[s] = (r >> 40 & 3) == 0 ? 0 : (r >> 20 & 0xffff) >> (r >> 50 & 15);
+            keep[s] = (r >> 60) == 0;
+        }
+        count[round % 251] = before[round % 251] = 1 << 22;
+        uint64_t escapes = glyd_prefix_prune(count, keep, fill, instead);
+        for (int s = 0; s < GLYD_PAIRS; s++) {
+            sum += count[s];
+            sum_before += before[s];
+            if (instead[s] == s)
+                continue;
+            int changed = instead[s] ^ s, first = changed & 15, second = changed & 0xf0;
+            assert_false(keep[s]);
+            assert_int_equal(count[s], 0);
+            assert_int_equal(instead[instead[s]], instead[s]);
+            assert_true(before[s] == 0 || count[instead[s]] >= before[s]);
+            assert_true(!first || (instead[s] & 15) == fill);
+            assert_true(!second || (instead[s] >> 4) == fill);
+            made += before[s] * (uint64_t)((first != 0) + (second != 0));
+            pruned += before[s] != 0;
+        }
+        assert_true(sum == sum_before);
+        assert_true(made == escapes);
+    }
+    assert_true(pruned > 1000);
+}
+
 static uint64_t code_cost(const uint64_t count[GLYD_PAIRS])
 {
     glyd_prefix prefix;
@@ -368,17 +407,12 @@ static void test_prefix_codes_are_cheapest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_bases),
-        cmocka_unit_test(test_escapes),
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_entries),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_bf16),
-        cmocka_unit_test(test_prefix_codes),
-        cmocka_unit_test(test_prefix_codes_are_cheapest),
+        cmocka_unit_test(test_headers), cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_bases),   cmocka_unit_test(test_escapes),
+        cmocka_unit_test(test_table),   cmocka_unit_test(test_entries),
+        cmocka_unit_test(test_streams), cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_bf16),    cmocka_unit_test(test_prefix_codes),
+        cmocka_unit_test(test_pruning), cmocka_unit_test(test_prefix_codes_are_cheapest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

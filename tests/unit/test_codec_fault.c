@@ -9,6 +9,8 @@
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define OWN_MALLOC 0
+#elif defined(__clang__)
+#define OWN_MALLOC !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
 #else
 #define OWN_MALLOC 1
 #endif

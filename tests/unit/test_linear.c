@@ -319,10 +319,10 @@ static int tear_down(void **state)
 
 static void test_small_shapes(void **state)
 {
-    static const int64_t shapes[][2] = {{1, 1},   {1, 200}, {200, 1},   {16, 64},
-                                        {17, 65}, {33, 97}, {100, 640}, {5, 1100}};
+    static const int64_t shapes[][2] = {{1, 1},   {1, 200},   {200, 1},  {16, 64}, {17, 65},
+                                        {33, 97}, {100, 640}, {5, 1100}, {3, 0}};
     static const int64_t tokens[] = {1, 2, 3, 5, 7, 8, 17};
-    for (int s = 0; s < 8; s++)
+    for (int s = 0; s < 9; s++)
         for (int t = 0; t < 7; t++)
             for (int kind = 0; kind < INPUTS; kind++)
                 check_all(*state, kind, shapes[s][0], shapes[s][1], tokens[t]);

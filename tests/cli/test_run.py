@@ -1,0 +1,208 @@
+"""glyd run on a real model: one answer, a conversation, and what it refuses.
+
+The model is SmolLM2-135M-Instruct (GLYD_TEST_MODEL, or model/SmolLM2-135M-Instruct as
+tools/make_smollm2.py makes it); its save is packed here.
+SPDX-License-Identifier: Apache-2.0
+"""
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import PROGRAM, ROOT
+
+REAL = Path(os.environ.get("GLYD_TEST_MODEL", ROOT / "model/SmolLM2-135M-Instruct"))
+CAPITAL = "What is the capital of France?"
+ANSWER = "The capital of France is Paris.\n"
+
+pytestmark = pytest.mark.skipif(not REAL.exists(), reason=f"there is no {REAL}")
+
+
+@pytest.fixture(scope="module")
+def packed(glyd, tmp_path_factory):
+    save = tmp_path_factory.mktemp("run") / "save"
+    assert glyd("pack", "-q", REAL, save).code == 0
+    return save
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_one_answer(glyd, packed, threads):
+    for model in (REAL, packed):
+        done = glyd("run", model, "-t", threads, "--temperature", 0, "--prompt", CAPITAL)
+        assert (done.code, done.out, done.err) == (0, ANSWER, "")
+
+
+def test_prompt_from_standard_input(glyd, packed):
+    done = glyd("run", packed, "--temperature", 0, "-p", "-", input=CAPITAL + "\n")
+    assert (done.code, done.out) == (0, ANSWER)
+
+
+def test_same_logits(glyd, packed):
+    hashes = {glyd("run", model, "-t", threads, "-p", CAPITAL, "--logits-hash").out
+              for model in (REAL, packed) for threads in (1, 2)}
+    hashes |= {glyd("run", packed, "--layout", layout, "-p", CAPITAL, "--logits-hash").out
+               for layout in ("auto", "mma", "mma12")}
+    assert len(hashes) == 1
+    assert re.fullmatch(r"[0-9a-f]{64}\n", hashes.pop())
+
+
+def test_seed_decides(glyd, packed):
+    def answer(seed):
+        return glyd("run", packed, "-p", "Tell me a story.", "--temperature", 1.5, "-s", seed,
+                    "-n", 24).out
+    assert answer(1) == answer(1)
+    assert len({answer(seed) for seed in (1, 2, 3)}) > 1
+
+
+def test_max_tokens(glyd, packed):
+    done = glyd("run", packed, "-p", "Count to one hundred.", "--temperature", 0, "-n", 5)
+    assert done.code == 0 and len(done.out.split()) <= 5
+
+
+def test_long_prompt_is_refused_with_both_numbers(glyd, packed):
+    done = glyd("run", packed, "-c", 64, "-p", "word " * 100)
+    assert done.code == 1 and done.out == ""
+    numbers = [int(n) for n in re.findall(r"\d+", done.err)]
+    assert 64 in numbers and any(n > 100 for n in numbers), done.err
+
+
+@pytest.mark.parametrize("args,text", [
+    (["--temperature", "-1"], "temperature"), (["--top-p", "2"], "top-p"),
+    (["--context", "x"], "context"), (["--backend", "abacus"], "abacus"),
+    (["--logits-hash"], "--prompt"), (["--nonsense"], "--nonsense")])
+def test_wrong_usage(glyd, packed, args, text):
+    glyd("run", packed, *args).is_error(2, text)
+
+
+@pytest.mark.parametrize("layout,held", [("bf16", "mma"), ("mma", "bf16")])
+def test_layout_that_is_not_there(glyd, packed, layout, held):
+    model = packed if held == "mma" else REAL
+    glyd("run", model, "--layout", layout, "-p", "x").is_error(1, f"are {held}", layout)
+
+
+def test_not_a_model(glyd, tmp_path):
+    glyd("run", tmp_path / "nothing", "-p", "x").is_error(1, "nothing")
+
+
+def test_conversation(glyd, packed):
+    script = f"{CAPITAL}\n/help\n/think\n/think\n/clear\n/nonsense\n{CAPITAL}\n/bye\nnever read\n"
+    done = glyd("run", packed, "--temperature", 0, input=script)
+    assert done.code == 0
+    assert done.out == ANSWER + ANSWER
+    for text in ("/clear", "thinking is on", "thinking is off", "forgotten", "no such command"):
+        assert text in done.err
+
+
+def test_output_that_cannot_be_written_ends_the_answer(packed):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([PROGRAM, "run", packed, "-p", "Count to one hundred."], stdout=full,
+                              stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr == "glyd: cannot write the result to standard output\n"
+
+
+class Terminal:
+    """The program on a pseudo-terminal."""
+
+    def __init__(self, *args):
+        self.fd, inner = pty.openpty()
+        self.process = subprocess.Popen([PROGRAM, *map(str, args)], stdin=inner, stdout=inner,
+                                        stderr=inner, start_new_session=True,
+                                        env={**os.environ, "TERM": "xterm"}, close_fds=True)
+        os.close(inner)
+        self.text = ""
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def wait_for(self, pattern, seconds=60):
+        end = time.monotonic() + seconds
+        while not re.search(pattern, self.text, re.S):
+            left = end - time.monotonic()
+            assert left > 0 and select.select([self.fd], [], [], left)[0], \
+                f"no {pattern!r} in {self.text!r}"
+            try:
+                self.text += os.read(self.fd, 65536).decode(errors="replace")
+            except OSError:  # the program has left
+                break
+        found = re.search(pattern, self.text, re.S)
+        assert found, f"no {pattern!r} in {self.text!r}"
+        self.text = self.text[found.end():]
+
+    def interrupt(self):
+        self.process.send_signal(signal.SIGINT)
+
+    def leaves(self, code=0):
+        assert self.process.wait(60) == code
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        os.close(self.fd)
+
+
+@pytest.fixture
+def chat(packed):
+    """A conversation on a terminal, that ends with the test."""
+    t = Terminal("run", packed, "--temperature", 0)
+    yield t
+    t.close()
+
+
+def test_terminal_history_and_bye(chat):
+    t = chat
+    t.wait_for("> ")
+    t.send(CAPITAL + "\r")
+    t.wait_for("is Paris")
+    t.wait_for("> ")
+    t.send("/clear\r")
+    t.wait_for("forgotten.*> ")
+    t.send("\x1b[A\x1b[A")  # up, up: the question again
+    t.wait_for("capital of France")
+    t.send("\r")
+    t.wait_for("is Paris")
+    t.wait_for("> ")
+    t.send("/bye\r")
+    t.leaves()
+
+
+def test_control_c_stops_the_answer_and_twice_leaves(chat):
+    t = chat
+    t.wait_for("> ")
+    t.send("Write a very long story about the sea.\r")
+    t.wait_for("story about the sea.*[a-z]{3,} [a-z]+")
+    t.interrupt()
+    t.wait_for("> ")
+    t.send("Write another very long story.\r")
+    t.wait_for("another very long story.*[a-z]{3,} [a-z]+")
+    t.interrupt()
+    t.wait_for("> ")
+    t.interrupt()
+    t.leaves()
+
+
+def test_control_c_at_the_prompt_drops_the_line_and_twice_leaves(chat):
+    t = chat
+    t.wait_for("> ")
+    t.send("half a line")
+    t.wait_for("half a line")
+    t.interrupt()
+    t.wait_for("> ")
+    t.send("/help\r")
+    t.wait_for("/clear.*> ")
+    t.interrupt()
+    t.wait_for("> ")
+    t.interrupt()
+    t.leaves()
+
+
+def test_control_d_leaves(chat):
+    t = chat
+    t.wait_for("> ")
+    t.send("\x04")
+    t.leaves()
