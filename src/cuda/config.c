@@ -12,6 +12,7 @@ enum {
     X_ROW_BYTES = GLYD_BLOCK_COLS * 2,
     SM_REGISTERS = 65536,
     GPU_BYTES_A_CYCLE = 2300,  /* of memory, all SMs together */
+    L2_BYTES_A_CYCLE = 5500,   /* of the second-level cache, all SMs together */
     SM_BYTES_A_CYCLE = 22,     /* what one SM can take in */
     FEW_ISSUE_CYCLES = 32,     /* FEW: of an SM's four schedulers, a block's instructions */
     DECODE_BLOCK_CYCLES = 900, /* a warp's that decodes a stream, from one block to the next */
@@ -172,6 +173,7 @@ static int64_t many_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
     int64_t active = ctas < s->n_sms ? ctas : s->n_sms;
     int64_t bytes = groups * 4 * BLOCK_BYTES / config->grid_tokens;
     int64_t step = max64(many_tiles[i].block_cycles, load_cycles(bytes, active));
+    step = max64(step, stage / blocks * active / L2_BYTES_A_CYCLE);
     return ceil_div(ctas, s->n_sms) *
            (glyd_gpu_slice_blocks(s->cols, s->slices) * step + MANY_LAUNCH_CYCLES);
 }
