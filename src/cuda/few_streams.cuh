@@ -85,11 +85,10 @@ static __device__ __forceinline__ void few_decode(const packed_arrays &w, const 
             if (block % 2 || block + 1 == end)
                 barrier_arrive(place.full); /* every lane: each says that its part is written */
         }
+        if (!follows)
+            copy_async_wait<0>(); /* the next run's words go to the same places */
     }
-    if (!follows)
-        copy_async_wait<0>(); /* the next run's words go to the same places */
-}
-copy_async_wait<0>();
+    copy_async_wait<0>();
 }
 
 #endif
