@@ -34,3 +34,8 @@ foreach(file bench/gpu/glyd_gpu_bench.cu tests/gpu/kcheck.cu)
         target_link_libraries(${name} PRIVATE glyd_gpu_static)
     endif()
 endforeach()
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/examples/gpu_product.c)
+    add_executable(gpu_product examples/gpu_product.c)
+    target_link_libraries(gpu_product PRIVATE glyd_flags glyd glyd_gpu CUDA::cudart_static)
+endif()

@@ -32,6 +32,7 @@ typedef struct glyd_gpu_config {
     glyd_gpu_kernel kernel;
     int token_tile; /* tokens of a block of the grid */
     int tiles;      /* FEW: tiles of 16 rows a CTA; MANY: warpgroups of 64 rows a CTA */
+    int pair;       /* MANY: two CTAs of neighbouring rows share their tokens */
     int stages;     /* depth of the ring in shared memory */
     int expand;     /* layout mma: decode the codes into the workspace first */
     int streams;    /* layout mma, FEW: decode them in the product's own kernel, */

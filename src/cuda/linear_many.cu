@@ -1,9 +1,11 @@
 /* linear_many.cu - products of tens to thousands of tokens by warpgroup products (wgmma).
  *
  * A CTA has WGS warpgroups of 64 rows and a tile of N tokens, for one slice of K; the slices of a
- * tile are the CTAs of a cluster, and the first adds the others' sums in slice order. A warpgroup
- * decodes a block of its weights into the A registers of the next products while the tensor cores
- * still run the last ones; one more warpgroup feeds the ring and gives its registers away.
+ * tile are the CTAs of a cluster, and the first adds the others' sums in slice order. Two CTAs of
+ * neighbouring rows may be a pair in the cluster, which shares the tokens that either brings. A
+ * warpgroup decodes a block of its weights into the A registers of the next products while the
+ * tensor cores still run the last ones; one more warpgroup feeds the ring and gives its registers
+ * away.
  *
  * Thread to data   warp w of a warpgroup: tile 4 * warpgroup + w of the CTA. Lane 4g + t: rows g
  *                  and g + 8 of it; sum[4k + i] is token 8k + 2t + (i & 1), row g + 8 (i >> 1).
@@ -32,7 +34,21 @@ typedef struct many_args {
     __nv_bfloat16 *y;
     int64_t y_stride;
     int tokens, token_tiles, slices, slice_blocks, stages;
+    int pair; /* 2: CTAs of neighbouring rows share their tokens; 1: they do not */
 } many_args;
+
+/* A CTA's tiles. The two of a pair have the same tokens and neighbouring rows. */
+typedef struct many_tile {
+    int row, token, half; /* half: which of its pair */
+} many_tile;
+
+static __device__ __forceinline__ many_tile many_tile_of(const many_args &p)
+{
+    int x = (int)blockIdx.x;
+    if (p.pair == 1)
+        return {x / p.token_tiles, x % p.token_tiles, 0};
+    return {x / 2 / p.token_tiles * 2 + x % 2, x / 2 % p.token_tiles, x % 2};
+}
 
 /* Blocks of a stage: two where registers allow, whose decoding then interleaves. */
 static constexpr int many_blocks_of(int token_tile)
@@ -63,7 +79,7 @@ static __device__ void many_feed_weights(const many_args &p, const linear_maps &
 {
     typedef many_stage<N, WGS> at;
     int block = (int)blockIdx.z * p.slice_blocks, end = block + many_blocks(p);
-    int tile = (int)blockIdx.x / p.token_tiles * 4 * WGS;
+    int tile = many_tile_of(p).row * 4 * WGS;
     for (int stage = 0, parity = 1; block < end; block += at::blocks) {
         uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
@@ -77,22 +93,30 @@ static __device__ void many_feed_weights(const many_args &p, const linear_maps &
     }
 }
 
-/* Another brings tokens, once they have been made. */
+/* Another brings tokens, once they have been made. Each CTA of a pair brings half of them, to both:
+ * what the second-level cache delivers is what limits large tiles. */
 template <int N, int WGS>
 static __device__ void many_feed_tokens(const many_args &p, const linear_maps &maps, uint32_t ring,
                                         uint32_t full, uint32_t empty)
 {
     typedef many_stage<N, WGS> at;
     int block = (int)blockIdx.z * p.slice_blocks, end = block + many_blocks(p);
-    int token = (int)blockIdx.x % p.token_tiles * N;
+    many_tile tile = many_tile_of(p);
+    int token = tile.token * N + tile.half * (N / 2);
+    uint32_t half_at = (uint32_t)tile.half * at::x_bytes / 2;
+    uint16_t ranks = (uint16_t)(3u << 2 * blockIdx.z);
     grid_wait();
     for (int stage = 0, parity = 1; block < end; block += at::blocks) {
         uint32_t to = ring + (uint32_t)stage * at::bytes, ready = full + 8u * (uint32_t)stage;
         barrier_wait(empty + 8u * (uint32_t)stage, (uint32_t)parity);
         barrier_expect(ready, at::sm_at);
-        for (int b = 0; b < at::blocks; b++)
-            copy_box(to + (uint32_t)b * at::x_bytes, &maps.x, (block + b) * GLYD_BLOCK_COLS, token,
-                     ready);
+        for (int b = 0; b < at::blocks; b++) {
+            uint32_t x = to + (uint32_t)b * at::x_bytes + half_at;
+            if (p.pair == 1)
+                copy_box(x, &maps.x, (block + b) * GLYD_BLOCK_COLS, token, ready);
+            else
+                copy_box_to(x, &maps.x, (block + b) * GLYD_BLOCK_COLS, token, ready, ranks);
+        }
         if (++stage == p.stages) {
             stage = 0;
             parity ^= 1;
@@ -104,6 +128,7 @@ static __device__ void many_feed_tokens(const many_args &p, const linear_maps &m
 typedef struct many_walk {
     uint32_t ring, full, empty;
     int warp, lane, tile, block, end, stage, parity;
+    int other; /* rank of the pair's other CTA, or -1 */
     tile_bases base;
     escape_window escapes;
 } many_walk;
@@ -145,7 +170,10 @@ static __device__ __forceinline__ void many_next(many_walk *k, int stages, bool 
 {
     if (k->lane == 0 && has_before) {
         int before = k->stage ? k->stage - 1 : stages - 1;
-        barrier_arrive(k->empty + 8u * (uint32_t)before);
+        uint32_t barrier = k->empty + 8u * (uint32_t)before;
+        barrier_arrive(barrier);
+        if (k->other >= 0) /* the pair's other CTA writes here, too */
+            barrier_arrive_at(barrier, (uint32_t)k->other);
     }
     if (++k->stage == stages) {
         k->stage = 0;
@@ -165,7 +193,9 @@ static __device__ __forceinline__ void many_chain(const many_args &p, float *sum
     k.full = full;
     k.empty = empty;
     k.stage = k.parity = 0;
-    k.tile = min((int)blockIdx.x / p.token_tiles * 4 * WGS + k.warp, p.w.tiles - 1);
+    many_tile tile = many_tile_of(p);
+    k.tile = min(tile.row * 4 * WGS + k.warp, p.w.tiles - 1);
+    k.other = p.pair == 1 ? -1 : (int)blockIdx.z * 2 + (tile.half ^ 1);
     int first = (int)blockIdx.z * p.slice_blocks;
     k.block = first;
     k.end = first + many_blocks(p);
@@ -199,8 +229,11 @@ template <int N, int WGS>
 static __device__ __forceinline__ bool many_add_slices(const many_args &p, float *sum,
                                                        uint8_t *sums)
 {
-    if (p.slices == 1)
+    if (p.slices == 1) {
+        if (p.pair == 2)
+            cluster_sync(); /* the other CTA arrives at this one's barriers no more */
         return true;
+    }
     float *mine = (float *)sums + threadIdx.x;
     if (blockIdx.z > 0) {
 #pragma unroll
@@ -211,7 +244,8 @@ static __device__ __forceinline__ bool many_add_slices(const many_args &p, float
     for (int s = 1; blockIdx.z == 0 && s < p.slices; s++) {
 #pragma unroll
         for (int i = 0; i < N / 2; i++)
-            sum[i] += load_cluster(shared_address(mine + i * WGS * WARPGROUP), s);
+            sum[i] += load_cluster(shared_address(mine + i * WGS * WARPGROUP),
+                                   s * p.pair + many_tile_of(p).half);
     }
     cluster_sync(); /* and read: shared memory may go */
     return blockIdx.z == 0;
@@ -224,7 +258,8 @@ static __device__ __forceinline__ void many_store(const many_args &p, const floa
 {
     int lane = (int)threadIdx.x % 32, group = (int)threadIdx.x / WARPGROUP;
     int in_group = (int)threadIdx.x % WARPGROUP;
-    int row0 = ((int)blockIdx.x / p.token_tiles * WGS + group) * WARPGROUP_ROWS;
+    many_tile tile = many_tile_of(p);
+    int row0 = (tile.row * WGS + group) * WARPGROUP_ROWS;
     int row = row0 + in_group / 32 * GLYD_TILE_ROWS + lane / 4;
     float bias_low = p.bias && row < p.w.rows ? __bfloat162float(p.bias[row]) : 0;
     float bias_high = p.bias && row + 8 < p.w.rows ? __bfloat162float(p.bias[row + 8]) : 0;
@@ -248,7 +283,7 @@ static __device__ __forceinline__ void many_store(const many_args &p, const floa
         store_matrix_x4_transposed(to + (uint32_t)(k * 8 * OUT_PITCH), pair);
     }
     group_sync(2 + group, WARPGROUP); /* the warpgroup's results are written */
-    int token0 = (int)blockIdx.x % p.token_tiles * N, n_tokens = min(N, p.tokens - token0);
+    int token0 = tile.token * N, n_tokens = min(N, p.tokens - token0);
     bool wide = (((uintptr_t)p.y | (uintptr_t)p.y_stride * 2) & 15) == 0;
     int chunk = in_group % 8 * 8, n_rows = min(8, p.w.rows - row0 - chunk);
     for (int token = in_group / 8; token < n_tokens; token += WARPGROUP / 8) {
@@ -277,11 +312,13 @@ static __global__ void __launch_bounds__((WGS + 1) * WARPGROUP, 1)
     if (threadIdx.x == 0) {
         for (int i = 0; i < p.stages; i++) {
             barrier_init(full + 8u * (uint32_t)i, 2); /* weights and tokens */
-            barrier_init(empty + 8u * (uint32_t)i, 4 * WGS);
+            barrier_init(empty + 8u * (uint32_t)i, (uint32_t)(4 * WGS * p.pair));
         }
         barrier_init_fence();
     }
     __syncthreads(); /* the barriers are there */
+    if (p.pair == 2)
+        cluster_sync(); /* in both CTAs */
     if (threadIdx.x / WARPGROUP == WGS) {
         if constexpr (N == 256)
             registers_fewer<40>();
@@ -312,11 +349,12 @@ static glyd_status many_launch(const many_args &p, const glyd_gpu_config *config
                          "linear", err));
     cudaLaunchAttribute attributes[2] = {};
     attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim.x = attributes[0].val.clusterDim.y = 1;
+    attributes[0].val.clusterDim.x = (unsigned)p.pair;
+    attributes[0].val.clusterDim.y = 1;
     attributes[0].val.clusterDim.z = (unsigned)p.slices;
     cudaLaunchConfig_t launch = {};
-    launch.gridDim =
-        dim3((unsigned)(config->grid_rows * config->grid_tokens), 1, (unsigned)p.slices);
+    int64_t rows = (config->grid_rows + p.pair - 1) / p.pair * p.pair;
+    launch.gridDim = dim3((unsigned)(rows * config->grid_tokens), 1, (unsigned)p.slices);
     launch.blockDim = dim3((unsigned)config->threads);
     launch.dynamicSmemBytes = (size_t)config->shared_bytes;
     launch.stream = stream;
@@ -331,8 +369,8 @@ extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
                                           cudaStream_t stream, glyd_error *err)
 {
     linear_maps maps;
-    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile, many_blocks_of(config->token_tile),
-                                4 * config->tiles, &maps, err));
+    GLYD_TRY(glyd_k_linear_maps(args, codes, config->token_tile >> config->pair,
+                                many_blocks_of(config->token_tile), 4 * config->tiles, &maps, err));
     many_args p = {};
     p.w = arrays_of(args->weight, codes);
     p.bias = (const __nv_bfloat16 *)args->bias;
@@ -343,6 +381,7 @@ extern "C" glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
     p.slices = args->plan.slices;
     p.slice_blocks = (int)glyd_gpu_slice_blocks(args->weight->cols, args->plan.slices);
     p.stages = config->stages;
+    p.pair = config->pair ? 2 : 1;
     if (config->token_tile == 64)
         return config->tiles == 1 ? many_launch<64, 1>(p, config, maps, stream, err)
                                   : many_launch<64, 2>(p, config, maps, stream, err);

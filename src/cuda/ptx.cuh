@@ -202,6 +202,32 @@ static __device__ __forceinline__ void cluster_sync(void)
                  : "memory");
 }
 
+/* Arrive at another CTA's barrier, `barrier` being the address of one's own. It says that reads
+ * are over and orders no writes: a release to the cluster would cost a fence of a microsecond. */
+static __device__ __forceinline__ void barrier_arrive_at(uint32_t barrier, uint32_t rank)
+{
+    asm volatile("{\n"
+                 ".reg .u32 remote;\n"
+                 "mapa.shared::cluster.u32 remote,%0,%1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _,[remote];\n"
+                 "}"
+                 :
+                 : "r"(barrier), "r"(rank)
+                 : "memory");
+}
+
+/* As copy_box, to the same place in each CTA of the cluster that `ranks` has a bit for, whose
+ * barriers count it in. */
+static __device__ __forceinline__ void copy_box_to(uint32_t to, const CUtensorMap *map, int column,
+                                                   int row, uint32_t barrier, uint16_t ranks)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
+                 ".multicast::cluster [%0],[%1,{%2,%3}],[%4],%5;"
+                 :
+                 : "r"(to), "l"(map), "r"(column), "r"(row), "r"(barrier), "h"(ranks)
+                 : "memory");
+}
+
 static __device__ __forceinline__ float load_cluster(uint32_t address, int rank)
 {
     float v;
