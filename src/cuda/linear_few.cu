@@ -302,7 +302,7 @@ few_step(const few_args &p, const few_planes &planes, int first, few_walk *k, in
     escapes_put(p.w, next, &k->escapes, k->tile, k->block, k->lane);
     if (b == BLOCKS - 1 || k->block == k->end) {
         ring_release(k->present_full + k->barrier_bytes, read, k->lane);
-        if (STREAMS)
+        if (STREAMS && k->lane == 0)
             barrier_arrive(k->present_empty);
     }
 }
@@ -405,8 +405,8 @@ static __device__ void few_barriers(const few_args &p, const few_layout &l, cons
     }
     int pairs = streams ? units << f.decoders_log2 << f.blocks_log2 >> 1 : 0;
     for (int i = 0; i < pairs; i++) {
-        barrier_init(f.full + 8u * (uint32_t)i, GLYD_LANES);
-        barrier_init(f.empty + 8u * (uint32_t)i, GLYD_LANES);
+        barrier_init(f.full + 8u * (uint32_t)i, 1);
+        barrier_init(f.empty + 8u * (uint32_t)i, 1);
     }
     barrier_init_fence();
 }
