@@ -415,6 +415,7 @@ template <int NT, bool STREAMS>
 static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
 {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) uint8_t shared[];
     const few_stage<STREAMS> at(p, NT * 8);
     uint32_t start = shared_address(shared);
@@ -456,6 +457,7 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     grid_wait(); /* those before may still read what is written now */
     if (few_add_slices<NT>(p, sum, (float *)__cvta_shared_to_generic(l.sums)))
         few_store<NT>(p, sum);
+#endif
 }
 
 template <int NT, bool STREAMS>
