@@ -3,7 +3,7 @@ set(CMAKE_CUDA_COMPILER ${NVCC})
 set(CMAKE_CUDA_ARCHITECTURES OFF)
 enable_language(CUDA)
 
-set(GLYD_CUDA_FLAGS -lineinfo -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra)
+set(GLYD_CUDA_FLAGS -lineinfo -diag-suppress=177 -Xptxas=--warn-on-spills,-Werror -Xcompiler=-Wall,-Wextra)
 foreach(arch ${GLYD_CUDA_ARCHS})
     list(APPEND GLYD_CUDA_FLAGS "SHELL:-gencode arch=compute_${arch},code=sm_${arch}")
 endforeach()

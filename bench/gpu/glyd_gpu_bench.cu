@@ -10,7 +10,8 @@
  * is the median of 9 replays of a graph of 24 products over copies of the weights that together
  * are several times the second-level cache; cuBLAS and glyd take turns. Prints microseconds of
  * both, their ratio, the bytes a second of packed weights, bits a weight, and whether all results
- * have the same bits. SPDX-License-Identifier: Apache-2.0
+ * have the same bits.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/buf.h"
 #include "cuda/linear.h"

@@ -77,8 +77,10 @@ glyd_status glyd_gpu_linear_check(const glyd_gpu_linear_args *args, glyd_error *
         GLYD_FAIL(err, GLYD_E_ARG, "linear: NULL");
     GLYD_TRY(glyd_gpu_matrix_check(args->weight, err));
     GLYD_TRY(check_plan(args, err));
-    if (args->tokens < 0 || args->tokens > 1 << 24)
-        GLYD_FAIL(err, GLYD_E_ARG, "linear: %lld tokens", (long long)args->tokens);
+    if (args->tokens < 0 || args->tokens > GLYD_GPU_TOKENS_MAX ||
+        args->tokens * args->weight->rows > (int64_t)1 << 42)
+        GLYD_FAIL(err, GLYD_E_ARG, "linear: %lld tokens for %lld rows", (long long)args->tokens,
+                  (long long)args->weight->rows);
     if (args->tokens == 0)
         return GLYD_OK;
     if (args->x_stride < args->weight->cols || args->x_stride % 8 || args->x_stride >= 1LL << 38)

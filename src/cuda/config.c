@@ -91,8 +91,6 @@ static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_
     int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
     int64_t step = max64(few_block_cycles(n), resident * units * FEW_ISSUE_CYCLES);
     step = max64(step, load_cycles(resident * units * BLOCK_BYTES, active));
-    if (stages < 4)
-        step += step / 8; /* too short a ring to ride out a late stage */
     /* A round's beginning hides behind the CTAs that still run beside it; but each CTA more an SM
      * is one more to start. */
     int64_t rounds = ceil_div(ctas, slots);
@@ -152,7 +150,7 @@ static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
 /* MANY's tiles, and a CTA's cycles from one block to the next. */
 static const struct {
     int tokens, groups, block_cycles;
-} many_tiles[] = {{64, 1, 350}, {64, 2, 560}, {128, 1, 450}, {128, 2, 680}, {256, 2, 1040}};
+} many_tiles[] = {{64, 1, 350}, {64, 2, 480}, {128, 1, 450}, {128, 2, 680}, {256, 2, 1040}};
 
 static int64_t many_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
 {
@@ -164,6 +162,7 @@ static int64_t many_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
         .kernel = GLYD_GPU_KERNEL_MANY,
         .token_tile = n,
         .tiles = groups,
+        .pair = n == 256 && s->slices == 1 && s->rows > groups * WARPGROUP_ROWS,
         .stages = stages,
         .threads = (groups + 1) * 128,
         .shared_bytes = (int)(stages * stage + GLYD_GPU_BARRIER_BYTES),
@@ -172,9 +171,6 @@ static int64_t many_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
     };
     int64_t ctas = config->grid_rows * config->grid_tokens * s->slices;
     int64_t active = ctas < s->n_sms ? ctas : s->n_sms;
-    /* Sharing tokens spares the second-level cache, and is no use where that is not what limits. */
-    config->pair =
-        (n == 256 || (n == 128 && ctas > s->n_sms)) && s->slices == 1 && config->grid_rows > 1;
     int64_t bytes = groups * 4 * BLOCK_BYTES / config->grid_tokens;
     int64_t step = max64(many_tiles[i].block_cycles, load_cycles(bytes, active));
     step = max64(step, stage / blocks * active / L2_BYTES_A_CYCLE);

@@ -45,13 +45,14 @@ typedef struct glyd_gpu_config {
 enum {
     GLYD_GPU_SHARED_MAX = 232448, /* bytes a CTA of sm_90 may ask for */
     GLYD_GPU_SHARED_SM = 233472,  /* bytes of an SM; each CTA takes 1,024 more than it asks for */
-    GLYD_GPU_FEW_BLOCKS = 2,      /* FEW: blocks of a stage */
+    GLYD_GPU_TOKENS_MAX = 65535 * 16,   /* the plain kernel's grid */
+    GLYD_GPU_FEW_BLOCKS = 2,            /* FEW: blocks of a stage */
     GLYD_GPU_FEW_STREAM_WARPS_MAX = 26, /* FEW with streams: warps of a CTA */
     GLYD_GPU_WORDS_BYTES = 4096,        /* of words that a decoding warp has at hand */
-    GLYD_GPU_FEW_LOOKUP_BYTES = (GLYD_LOOKUP_ENTRIES + 32) * 4,
+    GLYD_GPU_FEW_LOOKUP_BYTES = (GLYD_LOOKUP_ENTRIES + 32) * 4, /* with what building it needs */
     GLYD_GPU_FEW_UNITS_MAX = 12,  /* FEW: warps that multiply, tiles x slices */
     GLYD_GPU_CLUSTER_MAX = 8,     /* MANY: slices, each a CTA of a cluster */
-    GLYD_GPU_BARRIER_BYTES = 512, /* the ring's barriers, at the end of shared memory */
+    GLYD_GPU_BARRIER_BYTES = 512, /* of the ring, at the end of shared memory */
 };
 
 /* Blocks of a slice: all but the last have this many. */
@@ -62,8 +63,8 @@ GLYD_INLINE int64_t glyd_gpu_slice_blocks(int64_t cols, int slices)
 
 void glyd_gpu_config_for(const glyd_gpu_shape *shape, glyd_gpu_config *config);
 
-/* Candidate i of those that the choice is made from; 0 when there is none. For measuring: those
- * whose `stages` is 0 do not fit and come with the plain kernel. */
+/* Candidate i of those that the choice is made from; 0 past the last. For tests and measurements:
+ * where one does not fit, its kernel is PLAIN. */
 int glyd_gpu_config_candidate(const glyd_gpu_shape *shape, int i, glyd_gpu_config *config);
 
 /* Everything that glyd_gpu_linear refuses. */

@@ -82,8 +82,11 @@ static __device__ __forceinline__ void few_decode(const packed_arrays &w, const 
             if (block % 2 == 0)
                 barrier_wait(place.empty, place.parity ^ 1);
             *((uint4 *)__cvta_shared_to_generic(place.plane) + lane) = codes;
-            if (block % 2 || block + 1 == end)
-                barrier_arrive(place.full); /* every lane: each says that its part is written */
+            if (block % 2 || block + 1 == end) {
+                __syncwarp(); /* both planes are written */
+                if (lane == 0)
+                    barrier_arrive(place.full);
+            }
         }
         if (!follows)
             copy_async_wait<0>(); /* the next run's words go to the same places */

@@ -302,7 +302,7 @@ few_step(const few_args &p, const few_planes &planes, int first, few_walk *k, in
     escapes_put(p.w, next, &k->escapes, k->tile, k->block, k->lane);
     if (b == BLOCKS - 1 || k->block == k->end) {
         ring_release(k->present_full + k->barrier_bytes, read, k->lane);
-        if (STREAMS)
+        if (STREAMS && k->lane == 0)
             barrier_arrive(k->present_empty);
     }
 }
@@ -405,8 +405,8 @@ static __device__ void few_barriers(const few_args &p, const few_layout &l, cons
     }
     int pairs = streams ? units << f.decoders_log2 << f.blocks_log2 >> 1 : 0;
     for (int i = 0; i < pairs; i++) {
-        barrier_init(f.full + 8u * (uint32_t)i, GLYD_LANES);
-        barrier_init(f.empty + 8u * (uint32_t)i, GLYD_LANES);
+        barrier_init(f.full + 8u * (uint32_t)i, 1);
+        barrier_init(f.empty + 8u * (uint32_t)i, 1);
     }
     barrier_init_fence();
 }
@@ -415,6 +415,7 @@ template <int NT, bool STREAMS>
 static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
 {
+#ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) uint8_t shared[];
     const few_stage<STREAMS> at(p, NT * 8);
     uint32_t start = shared_address(shared);
@@ -456,6 +457,7 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
     grid_wait(); /* those before may still read what is written now */
     if (few_add_slices<NT>(p, sum, (float *)__cvta_shared_to_generic(l.sums)))
         few_store<NT>(p, sum);
+#endif
 }
 
 template <int NT, bool STREAMS>

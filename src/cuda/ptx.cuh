@@ -150,17 +150,6 @@ static __device__ __forceinline__ void group_sync(int id, int threads)
 
 /* --- the copy engine (sm_90) --- */
 
-/* Copy `bytes` (a multiple of 16) to shared memory; the barrier counts them in. */
-static __device__ __forceinline__ void copy_bulk(uint32_t to, const void *from, uint32_t bytes,
-                                                 uint32_t barrier)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,"
-                 "[%3];"
-                 :
-                 : "r"(to), "l"(from), "r"(bytes), "r"(barrier)
-                 : "memory");
-}
-
 /* Copy a box of a two-dimensional tensor whose first element is (column, row). */
 static __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap *map, int column,
                                                 int row, uint32_t barrier)
@@ -170,11 +159,6 @@ static __device__ __forceinline__ void copy_box(uint32_t to, const CUtensorMap *
                  :
                  : "r"(to), "l"(map), "r"(column), "r"(row), "r"(barrier)
                  : "memory");
-}
-
-static __device__ __forceinline__ void copy_map_prefetch(const CUtensorMap *map)
-{
-    asm volatile("prefetch.tensormap [%0];" : : "l"(map) : "memory");
 }
 
 /* --- the kernels before and after this one in its stream (sm_90) --- */

@@ -84,6 +84,10 @@ static void test_linear_check(void **state)
     a = good;
     a.tokens = -1;
     assert_int_equal(glyd_gpu_linear_check(&a, &err), GLYD_E_ARG);
+    a.tokens = GLYD_GPU_TOKENS_MAX + 1;
+    assert_int_equal(glyd_gpu_linear_check(&a, &err), GLYD_E_ARG);
+    a.tokens = GLYD_GPU_TOKENS_MAX;
+    assert_ok(glyd_gpu_linear_check(&a, &err));
     a.tokens = 0;
     assert_ok(glyd_gpu_linear_check(&a, &err));
     for (int slices = 0; slices <= GLYD_GPU_SLICES_MAX + 1; slices++) {
