@@ -38,7 +38,7 @@ static glyd_status open_template(glyd_chat *c, const char *folder, glyd_error *e
     glyd_buf_free(&text);
     if (status == GLYD_OK || status == GLYD_E_NOTFOUND)
         return GLYD_OK;
-    GLYD_FAIL(err, status, "chat template of %s: %s", folder, why.text);
+    GLYD_FAIL(err, status, "%s: %s", folder, why.text);
 }
 
 static glyd_status open_text(glyd_chat *c, const char *folder, glyd_error *err)

@@ -4,10 +4,12 @@ The model is SmolLM2-135M-Instruct (GLYD_TEST_MODEL, or model/SmolLM2-135M-Instr
 tools/make_smollm2.py makes it); its save is packed here.
 SPDX-License-Identifier: Apache-2.0
 """
+import json
 import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import termios
@@ -105,6 +107,42 @@ def test_output_that_cannot_be_written_ends_the_answer(packed):
                               stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 1
     assert done.stderr == "glyd: cannot write the result to standard output\n"
+
+
+def with_change(tmp_path, name, change):
+    """The real model with one of its JSON files changed."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for path in REAL.iterdir():
+        if path.suffix == ".json":
+            (folder / path.name).write_bytes(path.read_bytes())
+        else:
+            shutil.copy(path, folder)
+    content = json.loads((folder / name).read_text())
+    change(content)
+    (folder / name).write_text(json.dumps(content))
+    return folder
+
+
+def test_unknown_tokenizer_block_is_named(glyd, tmp_path):
+    def change(tokenizer):
+        tokenizer["pre_tokenizer"] = {"type": "UnicodeScripts"}
+    folder = with_change(tmp_path, "tokenizer.json", change)
+    glyd("run", folder, "-p", "x").is_error(1, "tokenizer.json", "UnicodeScripts", "not supported")
+
+
+@pytest.mark.parametrize("template,code,text", [
+    ("{% include 'other' %}", 1, "include"),
+    ("{{ messages | frobnicate }}", 3, "frobnicate"),
+    ("{% for m in messages %}", 3, "line 1"),
+    ("{{ raise_exception('no, thank you') }}", 1, "no, thank you"),
+    ("{% for i in range(10 ** 9) %}{% endfor %}", 3, "Range too big"),
+    ("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", 1, "steps")])
+def test_bad_template_is_refused(glyd, tmp_path, template, code, text):
+    def change(config):
+        config["chat_template"] = template
+    folder = with_change(tmp_path, "tokenizer_config.json", change)
+    glyd("run", folder, "-p", "x").is_error(code, text)
 
 
 class Terminal:
