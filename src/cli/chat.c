@@ -98,7 +98,7 @@ void glyd_chat_think(glyd_chat *c, glyd_thinking thinking)
 static glyd_status add_message(glyd_chat *c, const char *role, const char *text, size_t bytes,
                                glyd_error *err)
 {
-    json_t *content = json_stringn(text, bytes);
+    json_t *content = json_stringn(bytes ? text : "", bytes); /* an answer may have no text */
     if (!content)
         GLYD_FAIL(err, GLYD_E_ARG, "the message is not valid UTF-8");
     json_t *message = json_pack("{s:s, s:o}", "role", role, "content", content);
