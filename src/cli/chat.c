@@ -208,6 +208,10 @@ glyd_status glyd_chat_start(glyd_chat *c, const glyd_ids *ids, const glyd_reques
 glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_result *result, glyd_error *err)
 {
     glyd_ticket_wait(ticket, result);
+    bool failed = result->finish == GLYD_FINISH_ERROR || c->answer_status != GLYD_OK;
+    bool unanswered = result->finish == GLYD_FINISH_CANCELLED && c->answer.bytes == 0;
+    if (failed || unanswered)
+        glyd_chat_take_back(c);
     if (result->finish == GLYD_FINISH_ERROR) {
         if (err)
             *err = result->error;
@@ -215,5 +219,7 @@ glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_result *resul
     }
     if (c->answer_status != GLYD_OK)
         GLYD_FAIL(err, c->answer_status, "out of memory for the answer's text");
+    if (unanswered)
+        return GLYD_OK;
     return add_message(c, "assistant", (const char *)c->answer.data, c->answer.bytes, err);
 }

@@ -43,3 +43,16 @@ def test_an_answer_without_text(glyd, make_model):
     assert (done.code, done.out, done.err) == (0, "\n", "")
     done = glyd("run", model, input="hello\nhello\n")
     assert (done.code, done.out) == (0, "\n\n") and "UTF-8" not in done.err
+
+
+ALTERNATE = """{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}\
+{{ raise_exception('roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}"""
+
+
+def test_a_failed_answer_takes_its_question_back(glyd, make_model):
+    weights = tiny.tensors(tiny.config())
+    weights["model.norm.weight"][:] = 0x7FC0  # NaN
+    model = make_model(weights)
+    (model / "chat_template.jinja").write_text(ALTERNATE)
+    done = glyd("run", model, input="hello\nhello\n")
+    assert done.err.count("no logit") == 2 and "alternate" not in done.err
