@@ -112,8 +112,8 @@ static void write_answer(void *arg, const char *text, size_t bytes)
     fflush(stdout);
 }
 
-/* Ask, print the answer as it is made. Returns an exit code; *leave: Ctrl-C came twice. */
-static int answer(session *s, glyd_span question, bool *leave)
+/* Ask, print the answer as it is made. Returns an exit code; *n_interrupts: Ctrl-C meanwhile. */
+static int answer(session *s, glyd_span question, int *n_interrupts)
 {
     glyd_ids ids = {0};
     glyd_error error = {0};
@@ -134,7 +134,7 @@ static int answer(session *s, glyd_span question, bool *leave)
         glyd_ticket_free(ticket);
         printf("\n");
     }
-    *leave = glyd_interrupts_take() > 1;
+    *n_interrupts = glyd_interrupts_take();
     if (status != GLYD_OK)
         return glyd_exit_of_error(&error);
     if (result.finish == GLYD_FINISH_CONTEXT)
@@ -176,17 +176,19 @@ static int converse(session *s)
         return GLYD_EXIT_FAILED;
     }
     glyd_interrupt_cancels(NULL);
+    int n_interrupts =
+        0; /* since the last line; an answer stops at once, so two can be far apart */
     for (bool leave = false; !leave;) {
         glyd_span line;
         glyd_line kind = glyd_terminal_read(terminal, &line);
         if (kind == GLYD_LINE_END)
             break;
-        if (kind == GLYD_LINE_BREAK)
-            leave = glyd_interrupts_take() > 1;
-        else if (line.bytes > 0 && line.data[0] == '/')
+        n_interrupts = kind == GLYD_LINE_BREAK ? n_interrupts + glyd_interrupts_take() : 0;
+        if (kind == GLYD_LINE_TEXT && line.bytes > 0 && line.data[0] == '/')
             leave = obey(s, line);
-        else if (line.bytes > 0)
-            (void)answer(s, line, &leave); /* a failed answer leaves the conversation open */
+        else if (kind == GLYD_LINE_TEXT && line.bytes > 0)
+            (void)answer(s, line, &n_interrupts); /* a failure leaves the conversation open */
+        leave = leave || n_interrupts > 1;
     }
     glyd_terminal_close(terminal);
     return GLYD_EXIT_DONE;
@@ -238,10 +240,10 @@ static int run_session(session *s, const glyd_args *args)
     glyd_buf store = {0};
     glyd_span prompt;
     int code = GLYD_EXIT_USAGE;
-    bool leave;
+    int n_interrupts;
     if (read_prompt(value, &store, &prompt))
         code = args->value[GLYD_OPTION_LOGITS_HASH] ? print_logits_hash(s, prompt)
-                                                    : answer(s, prompt, &leave);
+                                                    : answer(s, prompt, &n_interrupts);
     glyd_buf_free(&store);
     return code;
 }

@@ -181,6 +181,17 @@ def test_control_c_stops_the_answer_and_twice_leaves(chat):
     t.leaves()
 
 
+def test_control_c_at_the_prompt_after_a_stopped_answer_leaves(chat):
+    t = chat
+    t.wait_for("> ")
+    t.send("Write a very long story about the sea.\r")
+    t.wait_for("story about the sea.*[a-z]{3,} [a-z]+")
+    t.interrupt()
+    t.wait_for("\n> ")
+    t.interrupt()
+    t.leaves()
+
+
 def test_control_d_leaves(chat):
     t = chat
     t.wait_for("> ")
