@@ -99,7 +99,7 @@ void glyd_chat_think(glyd_chat *c, glyd_thinking thinking)
 static glyd_status add_message(glyd_chat *c, const char *role, const char *text, size_t bytes,
                                glyd_error *err)
 {
-    json_t *content = json_stringn(text, bytes);
+    json_t *content = json_stringn(bytes ? text : "", bytes); /* an answer may have no text */
     if (!content)
         GLYD_FAIL(err, GLYD_E_ARG, "the message is not valid UTF-8");
     json_t *message = json_pack("{s:s, s:o}", "role", role, "content", content);
@@ -211,6 +211,10 @@ glyd_status glyd_chat_start(glyd_chat *c, const glyd_ids *ids, const glyd_reques
 glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_result *result, glyd_error *err)
 {
     glyd_ticket_wait(ticket, result);
+    bool failed = result->finish == GLYD_FINISH_ERROR || c->answer_status != GLYD_OK;
+    bool unanswered = result->finish == GLYD_FINISH_CANCELLED && c->answer.bytes == 0;
+    if (failed || unanswered)
+        glyd_chat_take_back(c);
     if (result->finish == GLYD_FINISH_ERROR) {
         if (err)
             *err = result->error;
@@ -218,5 +222,7 @@ glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_result *resul
     }
     if (c->answer_status != GLYD_OK)
         GLYD_FAIL(err, c->answer_status, "out of memory for the answer's text");
+    if (unanswered)
+        return GLYD_OK;
     return add_message(c, "assistant", (const char *)c->answer.data, c->answer.bytes, err);
 }

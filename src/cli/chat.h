@@ -42,7 +42,8 @@ GLYD_MUST_CHECK glyd_status glyd_chat_start(glyd_chat *c, const glyd_ids *ids,
                                             const glyd_request *request, glyd_write_fn write,
                                             void *arg, glyd_ticket **ticket, glyd_error *err);
 
-/* Wait for the answer and keep it as the assistant's message. The caller frees the ticket. */
+/* Wait for the answer and keep it as the assistant's message; after a failure, or where it was
+ * cancelled before its first word, the question is taken back. The caller frees the ticket. */
 GLYD_MUST_CHECK glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_result *result,
                                            glyd_error *err);
 

@@ -140,7 +140,7 @@ static int answer(session *s, glyd_span question, int *n_breaks)
     if (result.finish == GLYD_FINISH_CONTEXT)
         glyd_message("the context of %d tokens is full: /clear starts over, --context N makes room",
                      glyd_engine_describe(s->engine)->plan.context);
-    return GLYD_EXIT_DONE;
+    return result.finish == GLYD_FINISH_CANCELLED ? GLYD_EXIT_FAILED : GLYD_EXIT_DONE;
 }
 
 static bool is_command(glyd_span line, const char *name)

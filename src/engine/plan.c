@@ -138,6 +138,8 @@ static glyd_status choose_layout(const glyd_engine_options *options, bool expand
                                  glyd_error *err)
 {
     glyd_layout saved = plan->layout;
+    if (options->layout && !glyd_layout_name(*options->layout))
+        GLYD_FAIL(err, GLYD_E_ARG, "there is no layout %d", (int)*options->layout);
     if (expand && saved == GLYD_LAYOUT_MMA)
         plan->layout = GLYD_LAYOUT_MMA12;
     if (options->layout && *options->layout != plan->layout)

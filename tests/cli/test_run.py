@@ -145,6 +145,15 @@ def test_bad_template_is_refused(glyd, tmp_path, template, code, text):
     glyd("run", folder, "-p", "x").is_error(code, text)
 
 
+def test_an_interrupted_answer_is_not_done(packed):
+    process = subprocess.Popen([PROGRAM, "run", packed, "-p", "Write a very long story.",
+                                "--temperature", "0"], stdout=subprocess.PIPE)
+    assert process.stdout.read(1)
+    process.send_signal(signal.SIGINT)
+    process.stdout.read()
+    assert process.wait(60) == 1
+
+
 class Terminal:
     """The program on a pseudo-terminal."""
 

@@ -356,6 +356,8 @@ static void test_refused_options(void **state)
     o.context = -1, refuse_open(o, GLYD_E_ARG, "context");
     o = usual, o.n_sequences = 0, refuse_open(o, GLYD_E_ARG, "sequences");
     o = usual, o.chunk_tokens = 0, refuse_open(o, GLYD_E_ARG, "chunk");
+    const glyd_layout unknown = (glyd_layout)55;
+    o = usual, o.layout = &unknown, refuse_open(o, GLYD_E_ARG, "no layout 55");
     o = usual, o.n_threads = -1, refuse_open(o, GLYD_E_ARG, "threads");
     o = usual, o.kv_tokens = 100, refuse_open(o, GLYD_E_LIMIT, "100");
     o = usual, o.backend = GLYD_BACKEND_CUDA, refuse_open(o, GLYD_E_UNSUPPORTED, "backend");

@@ -1,0 +1,58 @@
+"""glyd run on tiny models made here, for what the real one does not do by itself.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import numpy as np
+import pytest
+import tiny
+
+BYTES = [*range(33, 127), *range(161, 173), *range(174, 256)]
+
+
+def tokenizer():
+    """Byte-level BPE without merges: id 0 is </s>, then a token for each byte."""
+    others = [b for b in range(256) if b not in BYTES]
+    vocab = {"</s>": 0}
+    for char in [chr(b) for b in BYTES] + [chr(256 + i) for i in range(len(others))]:
+        vocab[char] = len(vocab)
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+             "use_regex": True}
+    return {"version": "1.0", "normalizer": None, "pre_tokenizer": level, "post_processor": None,
+            "decoder": level,
+            "added_tokens": [{"id": 0, "content": "</s>", "single_word": False, "lstrip": False,
+                              "rstrip": False, "normalized": False, "special": True}],
+            "model": {"type": "BPE", "vocab": vocab, "merges": []}}
+
+
+@pytest.fixture
+def make_model(tmp_path):
+    def make(weights=None, **changes):
+        folder = tmp_path / "tiny"
+        tiny.make(folder, {**tiny.config(), **changes}, weights)
+        tiny.write_json(folder / "tokenizer.json", tokenizer())
+        tiny.write_json(folder / "generation_config.json", {"eos_token_id": 0})
+        return folder
+    return make
+
+
+def test_an_answer_without_text(glyd, make_model):
+    """All logits are 0, so that the first token is the lowest id: the end."""
+    zeros = {n: np.zeros_like(a) for n, a in tiny.tensors(tiny.config()).items()}
+    model = make_model(zeros, eos_token_id=0)
+    done = glyd("run", model, "-p", "hello")
+    assert (done.code, done.out, done.err) == (0, "\n", "")
+    done = glyd("run", model, input="hello\nhello\n")
+    assert (done.code, done.out) == (0, "\n\n") and "UTF-8" not in done.err
+
+
+ALTERNATE = """{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}\
+{{ raise_exception('roles must alternate') }}{% endif %}{{ m.content }}{% endfor %}"""
+
+
+def test_a_failed_answer_takes_its_question_back(glyd, make_model):
+    weights = tiny.tensors(tiny.config())
+    weights["model.norm.weight"][:] = 0x7FC0  # NaN
+    model = make_model(weights)
+    (model / "chat_template.jinja").write_text(ALTERNATE)
+    done = glyd("run", model, input="hello\nhello\n")
+    assert done.err.count("no logit") == 2 and "alternate" not in done.err
