@@ -103,6 +103,54 @@ static glyd_status add_name(glyd_fs_names *names, size_t *capacity, const char *
     return GLYD_OK;
 }
 
+/* Whether `path` is a file somewhere below `folder`. */
+static bool is_below(const char *path, const char *folder)
+{
+    size_t n = strlen(folder);
+    return strncmp(path, folder, n) == 0 && path[n] == '/';
+}
+
+/* REPO/snapshots/REVISION -> REPO/blobs, the layout of the Hugging Face cache. */
+static bool cache_blobs(const char *folder, char blobs[GLYD_PATH_BYTES])
+{
+    const char *revision = strrchr(folder, '/');
+    static const char middle[] = "/snapshots";
+    size_t n = revision ? (size_t)(revision - folder) : 0;
+    if (n < sizeof middle || memcmp(revision - (sizeof middle - 1), middle, sizeof middle - 1) != 0)
+        return false;
+    n -= sizeof middle - 1;
+    memcpy(blobs, folder, n);
+    memcpy(blobs + n, "/blobs", sizeof "/blobs");
+    return true;
+}
+
+static glyd_status check_link(const char *folder, const char *name, const char *path,
+                              glyd_error *err)
+{
+    char real_folder[GLYD_PATH_BYTES], real[GLYD_PATH_BYTES], blobs[GLYD_PATH_BYTES];
+    if (glyd_fs_kind_of(path) == GLYD_FS_NONE)
+        GLYD_FAIL(err, GLYD_E_FORMAT,
+                  "%s is a link that leads to nothing: download the model again", path);
+    GLYD_TRY(glyd_fs_real(folder, real_folder, err));
+    GLYD_TRY(glyd_fs_real(path, real, err));
+    if (is_below(real, real_folder) || (cache_blobs(real_folder, blobs) && is_below(real, blobs)))
+        return GLYD_OK;
+    GLYD_FAIL(err, GLYD_E_FORMAT,
+              "%s is a link to %s, outside of the model folder: put the file itself there", name,
+              real);
+}
+
+glyd_status glyd_fs_member(const char *folder, const char *name, char path[GLYD_PATH_BYTES],
+                           glyd_error *err)
+{
+    GLYD_TRY(glyd_fs_join(path, folder, name, err));
+    if (glyd_fs_is_link(path))
+        return check_link(folder, name, path, err);
+    if (glyd_fs_kind_of(path) == GLYD_FS_NONE)
+        GLYD_FAIL(err, GLYD_E_NOTFOUND, "%s has no %s", folder, name);
+    return GLYD_OK;
+}
+
 glyd_status glyd_fs_list(const char *folder, glyd_fs_names *names, glyd_error *err)
 {
     *names = (glyd_fs_names){0};

@@ -31,6 +31,12 @@ GLYD_MUST_CHECK glyd_status glyd_fs_join(char path[GLYD_PATH_BYTES], const char 
 GLYD_MUST_CHECK glyd_status glyd_fs_real(const char *path, char real[GLYD_PATH_BYTES],
                                          glyd_error *err);
 
+/* The path of a file of a model folder, which nothing else may lead out of: a link must stay below
+ * the folder, or lead to the blobs of the Hugging Face cache that the folder is in.
+ * Errors: E_NOTFOUND (no such file), E_FORMAT (a link to elsewhere, or to nothing), E_LIMIT. */
+GLYD_MUST_CHECK glyd_status glyd_fs_member(const char *folder, const char *name,
+                                           char path[GLYD_PATH_BYTES], glyd_error *err);
+
 /* Names in a folder in byte order, "." and ".." left out. Free with glyd_fs_names_free. */
 typedef struct glyd_fs_names {
     char **name;

@@ -349,14 +349,14 @@ glyd_status glyd_config_read(const char *folder, glyd_config *config, glyd_error
 {
     char path[GLYD_PATH_BYTES];
     json_t *root = NULL, *generation = NULL;
-    glyd_status status = glyd_folder_file(folder, CONFIG_FILE, path, NULL);
+    glyd_status status = glyd_fs_member(folder, CONFIG_FILE, path, NULL);
     if (status == GLYD_E_NOTFOUND)
         GLYD_FAIL(err, status, "%s has no %s: it is no Hugging Face model folder", folder,
                   CONFIG_FILE);
-    GLYD_TRY(glyd_folder_file(folder, CONFIG_FILE, path, err));
+    GLYD_TRY(glyd_fs_member(folder, CONFIG_FILE, path, err));
     GLYD_TRY_DONE(glyd_json_read(path, CONFIG_BYTES_MAX, &root, err));
-    if (glyd_folder_file(folder, GENERATION_FILE, path, NULL) != GLYD_E_NOTFOUND) {
-        GLYD_TRY_DONE(glyd_folder_file(folder, GENERATION_FILE, path, err));
+    if (glyd_fs_member(folder, GENERATION_FILE, path, NULL) != GLYD_E_NOTFOUND) {
+        GLYD_TRY_DONE(glyd_fs_member(folder, GENERATION_FILE, path, err));
         GLYD_TRY_DONE(glyd_json_read(path, CONFIG_BYTES_MAX, &generation, err));
     }
     status = glyd_config_from_json(root, generation, config, err);

@@ -18,54 +18,6 @@ bool glyd_is_plain_name(const char *name)
     return name[0] != 0 && name[0] != '.' && !strchr(name, '/') && !strchr(name, '\\');
 }
 
-/* Whether `path` is a file somewhere below `folder`. */
-static bool is_below(const char *path, const char *folder)
-{
-    size_t n = strlen(folder);
-    return strncmp(path, folder, n) == 0 && path[n] == '/';
-}
-
-/* REPO/snapshots/REVISION -> REPO/blobs, the layout of the Hugging Face cache. */
-static bool cache_blobs(const char *folder, char blobs[GLYD_PATH_BYTES])
-{
-    const char *revision = strrchr(folder, '/');
-    static const char middle[] = "/snapshots";
-    size_t n = revision ? (size_t)(revision - folder) : 0;
-    if (n < sizeof middle || memcmp(revision - (sizeof middle - 1), middle, sizeof middle - 1) != 0)
-        return false;
-    n -= sizeof middle - 1;
-    memcpy(blobs, folder, n);
-    memcpy(blobs + n, "/blobs", sizeof "/blobs");
-    return true;
-}
-
-static glyd_status check_link(const char *folder, const char *name, const char *path,
-                              glyd_error *err)
-{
-    char real_folder[GLYD_PATH_BYTES], real[GLYD_PATH_BYTES], blobs[GLYD_PATH_BYTES];
-    if (glyd_fs_kind_of(path) == GLYD_FS_NONE)
-        GLYD_FAIL(err, GLYD_E_FORMAT,
-                  "%s is a link that leads to nothing: download the model again", path);
-    GLYD_TRY(glyd_fs_real(folder, real_folder, err));
-    GLYD_TRY(glyd_fs_real(path, real, err));
-    if (is_below(real, real_folder) || (cache_blobs(real_folder, blobs) && is_below(real, blobs)))
-        return GLYD_OK;
-    GLYD_FAIL(err, GLYD_E_FORMAT,
-              "%s is a link to %s, outside of the model folder: put the file itself there", name,
-              real);
-}
-
-glyd_status glyd_folder_file(const char *folder, const char *name, char path[GLYD_PATH_BYTES],
-                             glyd_error *err)
-{
-    GLYD_TRY(glyd_fs_join(path, folder, name, err));
-    if (glyd_fs_is_link(path))
-        return check_link(folder, name, path, err);
-    if (glyd_fs_kind_of(path) == GLYD_FS_NONE)
-        GLYD_FAIL(err, GLYD_E_NOTFOUND, "%s has no %s", folder, name);
-    return GLYD_OK;
-}
-
 static glyd_status no_memory(const char *path, glyd_error *err)
 {
     GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for the tensors of %s", path);
@@ -84,7 +36,7 @@ glyd_status glyd_folder_add_shard(glyd_folder *folder, const char *file, glyd_er
     folder->n_shards++;
 
     char path[GLYD_PATH_BYTES];
-    GLYD_TRY(glyd_folder_file(folder->path, file, path, err));
+    GLYD_TRY(glyd_fs_member(folder->path, file, path, err));
     GLYD_TRY(glyd_map_open(path, &shard->map, err));
     return glyd_safetensors_parse(shard->map.span, file, &shard->st, err);
 }
@@ -262,9 +214,9 @@ static glyd_status open_checkpoint(glyd_folder *folder, glyd_error *err)
         GLYD_TRY(collect_tensors(folder, err));
         return glyd_folder_index_names(folder, err);
     }
-    if (glyd_folder_file(folder->path, GLYD_INDEX_FILE, path, NULL) == GLYD_E_NOTFOUND)
+    if (glyd_fs_member(folder->path, GLYD_INDEX_FILE, path, NULL) == GLYD_E_NOTFOUND)
         return no_weights(folder->path, err);
-    GLYD_TRY(glyd_folder_file(folder->path, GLYD_INDEX_FILE, path, err));
+    GLYD_TRY(glyd_fs_member(folder->path, GLYD_INDEX_FILE, path, err));
     return open_indexed(folder, path, err);
 }
 

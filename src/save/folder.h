@@ -63,10 +63,6 @@ const glyd_tensor *glyd_folder_tensor(const glyd_folder *folder, const char *nam
 /* Whether a tensor holds bf16 values; E_UNSUPPORTED says what to do where it does not. */
 GLYD_MUST_CHECK glyd_status glyd_tensor_need_bf16(const glyd_tensor *tensor, glyd_error *err);
 
-/* The path of a file in the folder, its link checked. Errors: E_NOTFOUND, E_FORMAT. */
-GLYD_MUST_CHECK glyd_status glyd_folder_file(const char *folder, const char *name,
-                                             char path[GLYD_PATH_BYTES], glyd_error *err);
-
 /* A name that a file or a manifest gives for another file: a plain name of that folder, not a path,
  * not hidden. */
 bool glyd_is_plain_name(const char *name);

@@ -145,7 +145,7 @@ static glyd_status read_manifest(glyd_folder *folder, glyd_error *err)
 {
     char path[GLYD_PATH_BYTES];
     glyd_buf text = {0};
-    GLYD_TRY(glyd_folder_file(folder->path, GLYD_MANIFEST_FILE, path, err));
+    GLYD_TRY(glyd_fs_member(folder->path, GLYD_MANIFEST_FILE, path, err));
     glyd_status status = glyd_file_read(path, GLYD_MANIFEST_BYTES_MAX, &text, err);
     if (status == GLYD_OK)
         status = glyd_manifest_parse((glyd_span){text.data, text.bytes}, &folder->manifest, err);

@@ -338,7 +338,7 @@ static glyd_status copy_file(packing *p, const char *name, glyd_error *err)
 {
     char path[GLYD_PATH_BYTES], sha256[GLYD_SHA256_HEX_BYTES];
     uint64_t bytes = 0;
-    GLYD_TRY(glyd_folder_file(p->in->path, name, path, err));
+    GLYD_TRY(glyd_fs_member(p->in->path, name, path, err));
     GLYD_TRY(glyd_staging_copy(&p->staging, path, name, &bytes, sha256, err));
     json_t *json =
         json_pack("{s:s,s:I,s:s}", "file", name, "bytes", (json_int_t)bytes, "sha256", sha256);

@@ -102,7 +102,7 @@ static glyd_status copy_file(unpacking *u, const glyd_manifest_file *said)
 {
     char path[GLYD_PATH_BYTES], sha256[GLYD_SHA256_HEX_BYTES];
     uint64_t bytes = 0;
-    GLYD_TRY(glyd_folder_file(u->folder->path, said->file, path, u->err));
+    GLYD_TRY(glyd_fs_member(u->folder->path, said->file, path, u->err));
     GLYD_TRY(glyd_staging_copy(&u->staging, path, said->file, &bytes, sha256, u->err));
     if (bytes != said->bytes || strcmp(sha256, said->sha256) != 0)
         GLYD_FAIL(u->err, GLYD_E_MISMATCH, "%s was changed since the model was packed", said->file);

@@ -107,7 +107,7 @@ static glyd_status verify_file(verifying *v, size_t i, glyd_error *err)
     const glyd_manifest_file *said = &v->folder->manifest->file[i];
     char path[GLYD_PATH_BYTES], hex[GLYD_SHA256_HEX_BYTES];
     glyd_map map;
-    GLYD_TRY(glyd_folder_file(v->folder->path, said->file, path, err));
+    GLYD_TRY(glyd_fs_member(v->folder->path, said->file, path, err));
     GLYD_TRY(glyd_map_open(path, &map, err));
     glyd_status status = glyd_sha256_of(map.span.data, map.span.bytes, hex);
     uint64_t bytes = map.span.bytes;

@@ -3,8 +3,8 @@
  * Both files write a token as text or as an object with its text under "content".
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "base/buf.h"
 #include "base/error.h"
+#include "base/fs.h"
 #include "text/template.h"
 #include <string.h>
 
@@ -32,16 +32,12 @@ static glyd_status take_tokens(const json_t *from, json_t *tokens, glyd_error *e
 
 static glyd_status read_file(const char *folder, const char *name, json_t *tokens, glyd_error *err)
 {
-    glyd_buf path = {0};
+    char path[GLYD_PATH_BYTES];
     json_t *root = NULL;
     glyd_error why;
-    glyd_status status = glyd_buf_print(&path, "%s/%s", folder, name);
-    const char *text = status == GLYD_OK ? glyd_buf_text(&path) : NULL;
-    if (!text)
-        status = glyd_error_set(&why, GLYD_E_NOMEM, "out of memory");
-    else
-        status = glyd_json_read(text, FILE_BYTES_MAX, &root, &why);
-    glyd_buf_free(&path);
+    glyd_status status = glyd_fs_member(folder, name, path, &why);
+    if (status == GLYD_OK)
+        status = glyd_json_read(path, FILE_BYTES_MAX, &root, &why);
     if (status == GLYD_E_NOTFOUND)
         return GLYD_OK;
     if (status != GLYD_OK)

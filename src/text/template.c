@@ -3,6 +3,7 @@
  */
 #include "text/template.h"
 #include "base/buf.h"
+#include "base/fs.h"
 #include "base/map.h"
 #include "text/jinja_run.h"
 #include <stdlib.h>
@@ -271,14 +272,6 @@ done:
 
 /* --- finding a folder's template --- */
 
-static glyd_status join_path(const char *folder, const char *file, glyd_buf *path, glyd_error *err)
-{
-    path->bytes = 0;
-    if (glyd_buf_print(path, "%s/%s", folder, file) != GLYD_OK || !glyd_buf_text(path))
-        GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for the path of %s", file);
-    return GLYD_OK;
-}
-
 static const char *string_member(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
@@ -328,20 +321,19 @@ glyd_status glyd_template_find(const char *folder, const char *name, glyd_buf *t
                                glyd_error *err)
 {
     static const char *const json_files[] = {"chat_template.json", "tokenizer_config.json"};
-    glyd_buf path = {0};
-    glyd_status status;
-    GLYD_TRY_DONE(join_path(folder, "chat_template.jinja", &path, err));
-    status = glyd_file_read((const char *)path.data, GLYD_TEMPLATE_BYTES_MAX, text, err);
+    char path[GLYD_PATH_BYTES];
+    glyd_status status = glyd_fs_member(folder, "chat_template.jinja", path, err);
+    if (status == GLYD_OK)
+        status = glyd_file_read(path, GLYD_TEMPLATE_BYTES_MAX, text, err);
     for (size_t i = 0; i < 2 && status == GLYD_E_NOTFOUND; i++) {
-        GLYD_TRY_DONE(join_path(folder, json_files[i], &path, err));
-        status = find_in_json((const char *)path.data, name, text, err);
+        status = glyd_fs_member(folder, json_files[i], path, err);
+        if (status == GLYD_OK)
+            status = find_in_json(path, name, text, err);
     }
     if (status == GLYD_E_NOTFOUND)
         glyd_error_set(err, status,
                        "%s has no chat template: none of chat_template.jinja, chat_template.json "
                        "and tokenizer_config.json holds one",
                        folder);
-done:
-    glyd_buf_free(&path);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "text/tokenizer.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/fs.h"
 #include "base/map.h"
 #include "text/unicode.h"
 #include <stdlib.h>
@@ -25,19 +26,15 @@ glyd_status glyd_tokenizer_parse(glyd_span json, glyd_tokenizer **tokenizer, gly
 
 glyd_status glyd_tokenizer_open(const char *folder, glyd_tokenizer **tokenizer, glyd_error *err)
 {
-    glyd_buf path = {0}, json = {0};
-    glyd_status status = glyd_buf_print(&path, "%s/tokenizer.json", folder);
-    const char *name = status == GLYD_OK ? glyd_buf_text(&path) : NULL;
-    if (!name) {
-        status = glyd_error_set(err, GLYD_E_NOMEM, "out of memory");
-        goto done;
-    }
-    GLYD_TRY_DONE(glyd_file_read(name, GLYD_TEXT_BYTES_MAX, &json, err));
+    char path[GLYD_PATH_BYTES];
+    glyd_buf json = {0};
+    glyd_status status;
+    GLYD_TRY_DONE(glyd_fs_member(folder, "tokenizer.json", path, err));
+    GLYD_TRY_DONE(glyd_file_read(path, GLYD_TEXT_BYTES_MAX, &json, err));
     status = glyd_tokenizer_parse((glyd_span){json.data, json.bytes}, tokenizer, err);
     if (status != GLYD_OK)
-        glyd_error_prefix(err, status, "%s", name);
+        glyd_error_prefix(err, status, "%s", path);
 done:
-    glyd_buf_free(&path);
     glyd_buf_free(&json);
     return status;
 }

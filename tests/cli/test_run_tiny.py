@@ -56,3 +56,13 @@ def test_a_failed_answer_takes_its_question_back(glyd, make_model):
     (model / "chat_template.jinja").write_text(ALTERNATE)
     done = glyd("run", model, input="hello\nhello\n")
     assert done.err.count("no logit") == 2 and "alternate" not in done.err
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "chat_template.jinja", "tokenizer_config.json"])
+@pytest.mark.parametrize("target,text", [("/etc/passwd", "outside of the model folder"),
+                                         ("nowhere", "leads to nothing")])
+def test_links_do_not_lead_out(glyd, make_model, name, target, text):
+    model = make_model()
+    (model / name).unlink(missing_ok=True)
+    (model / name).symlink_to(target)
+    glyd("run", model, "-p", "hello").is_error(3, name, text)
