@@ -6,16 +6,18 @@
  * does not depend on the threads.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "codec/check.h"
 #include "base/error.h"
 #include "codec/load.h"
-#include "codec/variants.h"
 #include <stdatomic.h>
+#include <stdbool.h>
 
 typedef struct check_job {
     const glyd_matrix *m;
     const glyd_variants *variants;
     glyd_lookup lookup; /* mma only */
     int64_t tiles, blocks;
+    bool streams;              /* mma: decode and check them too */
     _Atomic int64_t first_bad; /* the lowest tile that failed; `tiles` if none */
 } check_job;
 
@@ -111,18 +113,17 @@ static glyd_status check_escapes(const check_job *job, int64_t tile, glyd_error 
 
 /* Weights beyond the matrix's edge have sign, mantissa and code 0: a product multiplies them by
  * zero, and would make NaN of an infinity. */
-static glyd_status check_edge(const check_job *job, int64_t tile, int64_t block,
-                              const uint8_t *codes, glyd_error *err)
+static glyd_status check_edge(const glyd_variants *variants, const glyd_matrix *m, int64_t tile,
+                              int64_t block, const uint8_t *codes, glyd_error *err)
 {
-    const glyd_matrix *m = job->m;
     int64_t rows = m->rows - tile * GLYD_TILE_ROWS, cols = m->cols - block * GLYD_BLOCK_COLS;
     if (rows >= GLYD_TILE_ROWS && cols >= GLYD_BLOCK_COLS)
         return GLYD_OK;
     static const uint8_t zero_bases[GLYD_TILE_ROWS];
     uint16_t square[GLYD_BLOCK_WEIGHTS]; /* with bases 0: zero where all three are */
-    const uint8_t *sm =
-        m->array[GLYD_ARRAY_SM].data + (tile * job->blocks + block) * GLYD_BLOCK_SM_BYTES;
-    job->variants->join(sm, codes, zero_bases, square, GLYD_BLOCK_COLS);
+    const uint8_t *sm = m->array[GLYD_ARRAY_SM].data +
+                        (tile * glyd_blocks_of(m->cols) + block) * GLYD_BLOCK_SM_BYTES;
+    variants->join(sm, codes, zero_bases, square, GLYD_BLOCK_COLS);
     for (int row = 0; row < GLYD_TILE_ROWS; row++) {
         for (int col = 0; col < GLYD_BLOCK_COLS; col++)
             GLYD_NEED((row < rows && col < cols) || square[row * GLYD_BLOCK_COLS + col] == 0, err,
@@ -131,19 +132,21 @@ static glyd_status check_edge(const check_job *job, int64_t tile, int64_t block,
     return GLYD_OK;
 }
 
-static glyd_status check_run(const check_job *job, int64_t tile, int64_t run, glyd_error *err)
+glyd_status glyd_check_run(const glyd_variants *variants, const glyd_matrix *m,
+                           const glyd_lookup *lookup, int64_t tile, int64_t run,
+                           uint32_t codes[GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_CODE_WORDS],
+                           glyd_error *err)
 {
-    uint32_t codes[GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_CODE_WORDS];
-    glyd_run r = glyd_stream_run(job->m, tile, run);
+    glyd_run r = glyd_stream_run(m, tile, run);
     uint64_t left;
-    int64_t dealt = job->variants->decode(r.words, r.n_words, &job->lookup, r.blocks, codes, &left);
+    int64_t dealt = variants->decode(r.words, r.n_words, lookup, r.blocks, codes, &left);
     GLYD_NEED(dealt >= 0, err, "codes: run %lld ends early", (long long)run);
     GLYD_NEED(left == 0, err, "codes: run %lld has bits after its last code", (long long)run);
     GLYD_NEED(r.n_words - dealt < GLYD_RUN_ALIGN / 4 &&
                   is_zero(r.words + dealt * 4, r.words + r.n_words * 4),
               err, "codes: run %lld is longer than its codes", (long long)run);
     for (int i = 0; i < r.blocks; i++)
-        GLYD_TRY(check_edge(job, tile, run * job->m->run_blocks + i,
+        GLYD_TRY(check_edge(variants, m, tile, run * m->run_blocks + i,
                             (const uint8_t *)(codes + i * GLYD_BLOCK_CODE_WORDS), err));
     return GLYD_OK;
 }
@@ -153,14 +156,17 @@ static glyd_status check_tile(const check_job *job, int64_t tile, glyd_error *er
     const glyd_matrix *m = job->m;
     GLYD_TRY(check_escapes(job, tile, err));
     if (m->layout == GLYD_LAYOUT_MMA) {
-        for (int64_t run = 0; run < glyd_runs_of(job->blocks, m->run_blocks); run++)
-            GLYD_TRY(check_run(job, tile, run, err));
+        uint32_t run_codes[GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_CODE_WORDS];
+        int64_t runs = job->streams ? glyd_runs_of(job->blocks, m->run_blocks) : 0;
+        for (int64_t run = 0; run < runs; run++)
+            GLYD_TRY(glyd_check_run(job->variants, m, &job->lookup, tile, run, run_codes, err));
         return GLYD_OK;
     }
     const uint8_t *codes =
         m->array[GLYD_ARRAY_CODES].data + tile * job->blocks * GLYD_BLOCK_CODE_BYTES;
     for (int64_t block = 0; block < job->blocks; block++)
-        GLYD_TRY(check_edge(job, tile, block, codes + block * GLYD_BLOCK_CODE_BYTES, err));
+        GLYD_TRY(
+            check_edge(job->variants, m, tile, block, codes + block * GLYD_BLOCK_CODE_BYTES, err));
     return GLYD_OK;
 }
 
@@ -175,7 +181,7 @@ static void check_task(void *arg, int64_t tile, int worker)
         ;
 }
 
-glyd_status glyd_check(const glyd_matrix *m, glyd_pool *pool, glyd_error *err)
+static glyd_status check(const glyd_matrix *m, bool streams, glyd_pool *pool, glyd_error *err)
 {
     GLYD_TRY(check_sizes(m, err));
     if (m->layout == GLYD_LAYOUT_BF16)
@@ -185,6 +191,7 @@ glyd_status glyd_check(const glyd_matrix *m, glyd_pool *pool, glyd_error *err)
         .variants = glyd_variants_best(),
         .tiles = glyd_tiles_of(m->rows),
         .blocks = glyd_blocks_of(m->cols),
+        .streams = streams,
     };
     atomic_store(&job.first_bad, job.tiles);
     GLYD_TRY(check_bases(m, err));
@@ -200,4 +207,14 @@ glyd_status glyd_check(const glyd_matrix *m, glyd_pool *pool, glyd_error *err)
     if (bad == job.tiles)
         return GLYD_OK;
     return glyd_error_prefix(err, check_tile(&job, bad, err), "tile %lld", (long long)bad);
+}
+
+glyd_status glyd_check(const glyd_matrix *m, glyd_pool *pool, glyd_error *err)
+{
+    return check(m, true, pool, err);
+}
+
+glyd_status glyd_check_frame(const glyd_matrix *m, glyd_pool *pool, glyd_error *err)
+{
+    return check(m, false, pool, err);
 }

@@ -6,7 +6,10 @@
  */
 #include "codec/unpack.h"
 #include "base/error.h"
+#include "codec/check.h"
 #include "codec/load.h"
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 typedef struct unpack_job {
@@ -16,6 +19,8 @@ typedef struct unpack_job {
     int64_t row0, rows;        /* of the matrix */
     uint16_t *bf16;
     int64_t stride;
+    bool strict;               /* check streams */
+    _Atomic int64_t first_bad; /* strict: the lowest tile with a bad stream, or one past the last */
 } unpack_job;
 
 /* Put the exponents of one block's escapes in place, from *next on. */
@@ -33,12 +38,22 @@ static void patch_block(const uint8_t *escapes, uint32_t *next, uint32_t end, in
     }
 }
 
-static void expand(const unpack_job *job, int64_t tile, int64_t run, uint32_t *codes)
+/* False: the stream is bad, and the tile noted. */
+static bool expand(unpack_job *job, int64_t tile, int64_t run, uint32_t *codes)
 {
+    if (job->strict) {
+        if (glyd_check_run(job->variants, job->m, job->lookup, tile, run, codes, NULL) == GLYD_OK)
+            return true;
+        int64_t first = atomic_load(&job->first_bad);
+        while (tile < first && !atomic_compare_exchange_weak(&job->first_bad, &first, tile))
+            ;
+        return false;
+    }
     glyd_run r = glyd_stream_run(job->m, tile, run);
     uint64_t left;
     GLYD_ASSERT(job->variants->decode(r.words, r.n_words, job->lookup, r.blocks, codes, &left) >=
                 0);
+    return true;
 }
 
 /* Decode a block whose rows and columns are all wanted straight to its place, others by way of a
@@ -70,7 +85,7 @@ static void unpack_block(const unpack_job *job, int64_t tile, int64_t block, con
 static void unpack_tile(void *arg, int64_t task, int worker)
 {
     (void)worker;
-    const unpack_job *job = arg;
+    unpack_job *job = arg;
     const glyd_matrix *m = job->m;
     int64_t tile = job->row0 / GLYD_TILE_ROWS + task, blocks = glyd_blocks_of(m->cols);
     const uint8_t *sm = m->array[GLYD_ARRAY_SM].data + tile * blocks * GLYD_BLOCK_SM_BYTES;
@@ -81,8 +96,8 @@ static void unpack_tile(void *arg, int64_t task, int worker)
         const uint8_t *codes;
         if (m->layout == GLYD_LAYOUT_MMA) {
             int64_t in_run = block % m->run_blocks;
-            if (in_run == 0)
-                expand(job, tile, block / m->run_blocks, run_codes);
+            if (in_run == 0 && !expand(job, tile, block / m->run_blocks, run_codes))
+                return;
             codes = (const uint8_t *)(run_codes + in_run * GLYD_BLOCK_CODE_WORDS);
         } else {
             codes =
@@ -101,9 +116,20 @@ static void copy_row(void *arg, int64_t task, int worker)
            job->m->array[GLYD_ARRAY_SM].data + (size_t)(job->row0 + task) * bytes, bytes);
 }
 
-glyd_status glyd_unpack_with(const glyd_variants *variants, const glyd_matrix *m, int64_t row0,
-                             int64_t rows, uint16_t *bf16, int64_t stride, glyd_pool *pool,
-                             glyd_error *err)
+/* The error of a tile's first bad run. */
+static glyd_status bad_tile(const unpack_job *job, int64_t tile, glyd_error *err)
+{
+    uint32_t codes[GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_CODE_WORDS];
+    int64_t runs = glyd_runs_of(glyd_blocks_of(job->m->cols), job->m->run_blocks);
+    glyd_status status = GLYD_OK;
+    for (int64_t run = 0; run < runs && status == GLYD_OK; run++)
+        status = glyd_check_run(job->variants, job->m, job->lookup, tile, run, codes, err);
+    return glyd_error_prefix(err, status, "tile %lld", (long long)tile);
+}
+
+static glyd_status unpack(const glyd_variants *variants, bool strict, const glyd_matrix *m,
+                          int64_t row0, int64_t rows, uint16_t *bf16, int64_t stride,
+                          glyd_pool *pool, glyd_error *err)
 {
     if (row0 < 0 || rows < 0 || row0 > m->rows || rows > m->rows - row0)
         GLYD_FAIL(err, GLYD_E_ARG, "%lld rows from row %lld on, of a matrix of %lld rows",
@@ -113,8 +139,13 @@ glyd_status glyd_unpack_with(const glyd_variants *variants, const glyd_matrix *m
                   (long long)m->cols);
     if (rows == 0 || m->cols == 0)
         return GLYD_OK;
-    unpack_job job = {
-        .m = m, .variants = variants, .row0 = row0, .rows = rows, .bf16 = bf16, .stride = stride};
+    unpack_job job = {.m = m,
+                      .variants = variants,
+                      .row0 = row0,
+                      .rows = rows,
+                      .bf16 = bf16,
+                      .stride = stride,
+                      .strict = strict};
     if (m->layout == GLYD_LAYOUT_BF16) {
         glyd_pool_run(pool, rows, copy_row, &job);
         return GLYD_OK;
@@ -124,13 +155,28 @@ glyd_status glyd_unpack_with(const glyd_variants *variants, const glyd_matrix *m
         GLYD_TRY(glyd_lookup_init(&lookup, m->array[GLYD_ARRAY_TABLE], err));
         job.lookup = &lookup;
     }
-    int64_t tile0 = row0 / GLYD_TILE_ROWS;
-    glyd_pool_run(pool, glyd_tiles_of(row0 + rows) - tile0, unpack_tile, &job);
-    return GLYD_OK;
+    int64_t tile0 = row0 / GLYD_TILE_ROWS, end = glyd_tiles_of(row0 + rows);
+    atomic_store(&job.first_bad, end);
+    glyd_pool_run(pool, end - tile0, unpack_tile, &job);
+    int64_t bad = atomic_load(&job.first_bad);
+    return bad == end ? GLYD_OK : bad_tile(&job, bad, err);
+}
+
+glyd_status glyd_unpack_with(const glyd_variants *variants, const glyd_matrix *m, int64_t row0,
+                             int64_t rows, uint16_t *bf16, int64_t stride, glyd_pool *pool,
+                             glyd_error *err)
+{
+    return unpack(variants, false, m, row0, rows, bf16, stride, pool, err);
+}
+
+glyd_status glyd_unpack_strict(const glyd_matrix *m, int64_t row0, int64_t rows, uint16_t *bf16,
+                               int64_t stride, glyd_pool *pool, glyd_error *err)
+{
+    return unpack(glyd_variants_best(), true, m, row0, rows, bf16, stride, pool, err);
 }
 
 glyd_status glyd_unpack(const glyd_matrix *m, int64_t row0, int64_t rows, uint16_t *bf16,
                         int64_t stride, glyd_pool *pool, glyd_error *err)
 {
-    return glyd_unpack_with(glyd_variants_best(), m, row0, rows, bf16, stride, pool, err);
+    return unpack(glyd_variants_best(), false, m, row0, rows, bf16, stride, pool, err);
 }

@@ -4,7 +4,9 @@
 #include "save/check_tensor.h"
 #include "base/crc32c.h"
 #include "base/error.h"
+#include "codec/check.h"
 #include "codec/format.h"
+#include "codec/unpack.h"
 #include "save/manifest.h"
 #include <stdio.h>
 #include <string.h>
@@ -155,7 +157,7 @@ glyd_status glyd_tensor_check_arrays(const glyd_tensor *t, glyd_pool *pool, glyd
     if (!t->is_packed)
         return GLYD_OK;
     GLYD_TRY(check_pieces(t, err));
-    glyd_status status = glyd_check(&t->matrix, pool, err);
+    glyd_status status = glyd_check_frame(&t->matrix, pool, err);
     return status == GLYD_OK ? status : glyd_error_prefix(err, status, "tensor %s", t->name);
 }
 
@@ -173,7 +175,7 @@ glyd_status glyd_tensor_read(const glyd_tensor *t, int64_t chunk_rows, uint16_t 
     const glyd_matrix *m = &t->matrix;
     for (int64_t row = 0; row < m->rows; row += chunk_rows) {
         int64_t rows = m->rows - row < chunk_rows ? m->rows - row : chunk_rows;
-        glyd_status status = glyd_unpack(m, row, rows, scratch, m->cols, pool, err);
+        glyd_status status = glyd_unpack_strict(m, row, rows, scratch, m->cols, pool, err);
         if (status != GLYD_OK)
             return glyd_error_prefix(err, status, "tensor %s", t->name);
         if (take(arg, (glyd_span){(const uint8_t *)scratch, (size_t)(rows * m->cols * 2)}) != 0)

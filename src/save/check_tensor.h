@@ -8,8 +8,9 @@
 #include "save/folder.h"
 
 /* Compare the checksums of a packed tensor's pieces; the error names the array and, where it is one
- * flipped bit, that bit and the rows and columns it belongs to. Then check the arrays for decoding.
- * Tensors that are as they are pass. Errors: E_MISMATCH, E_CORRUPT, E_NOMEM. */
+ * flipped bit, that bit and the rows and columns it belongs to. Then check the arrays for decoding,
+ * but for the streams, which glyd_tensor_read checks. Tensors that are as they are pass. Errors:
+ * E_MISMATCH, E_CORRUPT, E_NOMEM. */
 GLYD_MUST_CHECK glyd_status glyd_tensor_check_arrays(const glyd_tensor *tensor, glyd_pool *pool,
                                                      glyd_error *err);
 

@@ -8,9 +8,11 @@
  *   1: layout, cols u16, weights.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "codec/check.h"
 #include "codec/pack.h"
 #include "codec/unpack.h"
 #include "glyd/codec.h"
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,8 +83,12 @@ static void try_matrix(reader r)
     uint16_t *weights = malloc((size_t)(m.rows * m.cols) * 4 + 4);
     require(weights != NULL);
     glyd_error err;
-    if (glyd_check(&m, NULL, &err) == GLYD_OK)
+    bool good = glyd_check(&m, NULL, &err) == GLYD_OK;
+    if (good)
         unpack_all(&m, weights, weights + m.rows * m.cols);
+    bool good_strictly = glyd_check_frame(&m, NULL, &err) == GLYD_OK &&
+                         glyd_unpack_strict(&m, 0, m.rows, weights, m.cols, NULL, &err) == GLYD_OK;
+    require(good == good_strictly);
     free(weights);
     for (int i = 0; i < GLYD_ARRAYS; i++)
         free(array[i]);

@@ -2,9 +2,11 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/buf.h"
+#include "codec/check.h"
 #include "codec/load.h"
 #include "codec/pack.h"
 #include "codec/prefix.h"
+#include "codec/unpack.h"
 #include "codec_values.h"
 
 enum { ROWS = 39, COLS = 700 };
@@ -57,6 +59,20 @@ static uint32_t victim_get(const victim *v, glyd_array array, int64_t index)
     return glyd_load_u32(v->array[array], index);
 }
 
+/* What glyd_check says in one go, glyd_check_frame and glyd_unpack_strict say together. */
+static void assert_refused_strictly(const glyd_matrix *m, glyd_pool *pool, const char *text)
+{
+    glyd_error err = {0};
+    if (glyd_check_frame(m, pool, &err) == GLYD_OK) {
+        uint16_t *back = malloc((size_t)(m->rows * m->cols) * sizeof *back);
+        assert_non_null(back);
+        assert_int_equal(glyd_unpack_strict(m, 0, m->rows, back, m->cols, pool, &err),
+                         GLYD_E_CORRUPT);
+        free(back);
+    }
+    assert_string_equal(err.text, text);
+}
+
 /* The check fails, and its text has `words`. Frees the victim. */
 static void assert_refused(victim *v, const char *words)
 {
@@ -69,6 +85,8 @@ static void assert_refused(victim *v, const char *words)
     assert_int_equal(glyd_check(&v->m, pool, &again), GLYD_E_CORRUPT);
     assert_string_equal(err.text, again.text);
     assert_int_equal(glyd_check(&v->m, pool, NULL), GLYD_E_CORRUPT);
+    assert_refused_strictly(&v->m, NULL, err.text);
+    assert_refused_strictly(&v->m, pool, err.text);
     glyd_pool_free(pool);
     victim_free(v);
 }
