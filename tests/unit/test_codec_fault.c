@@ -1,64 +1,11 @@
 /* test_codec_fault.c - each allocation of a pack made to fail in turn: said so, and nothing leaks.
  *
- * The program's own malloc family counts down to the one that fails. Sanitizers bring their own,
- * so there this test has nothing to test.
+ * failing_malloc.h has how; under sanitizers this test has nothing to test.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/pack.h"
 #include "codec_values.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define OWN_MALLOC 0
-#elif defined(__clang__)
-#define OWN_MALLOC !(__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#else
-#define OWN_MALLOC 1
-#endif
-
-static long fail_at = -1; /* allocations until one fails; negative: none does */
-static long n_failed, n_live;
-
-#if OWN_MALLOC
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t n, size_t bytes);
-void *__libc_memalign(size_t align, size_t bytes);
-void __libc_free(void *block);
-
-static int is_time_to_fail(void)
-{
-    if (fail_at < 0 || fail_at-- > 0)
-        return 0;
-    n_failed++;
-    return 1;
-}
-
-static void *count_block(void *block)
-{
-    n_live += block != NULL;
-    return block;
-}
-
-void *malloc(size_t bytes)
-{
-    return is_time_to_fail() ? NULL : count_block(__libc_malloc(bytes));
-}
-
-void *calloc(size_t n, size_t bytes)
-{
-    return is_time_to_fail() ? NULL : count_block(__libc_calloc(n, bytes));
-}
-
-void *aligned_alloc(size_t align, size_t bytes)
-{
-    return is_time_to_fail() ? NULL : count_block(__libc_memalign(align, bytes));
-}
-
-void free(void *block)
-{
-    n_live -= block != NULL;
-    __libc_free(block);
-}
-#endif
+#include "failing_malloc.h"
 
 static void test_failed_allocations(void **state)
 {

@@ -1,81 +1,18 @@
 /* test_save_fault.c - allocations of pack, verify, unpack and open made to fail: said so, nothing
  * leaks, and nothing is left on the disk.
  *
- * The program's own malloc family counts down to the one that fails. Sanitizers bring their own,
- * so there this test has nothing to test.
+ * failing_malloc.h has how; under sanitizers this test has nothing to test.
  * SPDX-License-Identifier: Apache-2.0
  */
 #define _POSIX_C_SOURCE 200809L
+#include "failing_malloc.h"
 #include "tiny_model.h"
 
 #include "glyd/save.h"
 #include "model/model.h"
 #include <openssl/crypto.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define OWN_MALLOC 0
-#else
-#define OWN_MALLOC 1
-#endif
-
-/* Volatile: compilers take it that malloc changes no variable of the program. */
-static volatile long fail_at = -1; /* allocations until one fails; negative: none does */
-static volatile long n_failed, n_live;
 static bool json_failed, crypto_failed; /* the one that failed was that library's */
-
-#if OWN_MALLOC
-/* Libraries are to use them too. */
-#define SHARED __attribute__((visibility("default")))
-
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t n, size_t bytes);
-void *__libc_realloc(void *block, size_t bytes);
-void *__libc_memalign(size_t align, size_t bytes);
-void __libc_free(void *block);
-
-static int is_time_to_fail(void)
-{
-    if (fail_at < 0 || fail_at-- > 0)
-        return 0;
-    n_failed++;
-    return 1;
-}
-
-static void *count_block(void *block)
-{
-    n_live += block != NULL;
-    return block;
-}
-
-SHARED void *malloc(size_t bytes)
-{
-    return is_time_to_fail() ? NULL : count_block(__libc_malloc(bytes));
-}
-
-SHARED void *calloc(size_t n, size_t bytes)
-{
-    return is_time_to_fail() ? NULL : count_block(__libc_calloc(n, bytes));
-}
-
-SHARED void *realloc(void *block, size_t bytes)
-{
-    if (is_time_to_fail())
-        return NULL;
-    n_live += block == NULL;
-    return __libc_realloc(block, bytes);
-}
-
-SHARED void *aligned_alloc(size_t align, size_t bytes)
-{
-    return is_time_to_fail() ? NULL : count_block(__libc_memalign(align, bytes));
-}
-
-SHARED void free(void *block)
-{
-    n_live -= block != NULL;
-    __libc_free(block);
-}
-#endif
 
 /* jansson calls a failed allocation a syntax error, or loses a character of a string: its failures
  * must end a call, with whatever status. */
