@@ -55,7 +55,7 @@ void glyd_map_close(glyd_map *map)
         *map = (glyd_map){{NULL, 0}};
 }
 
-static void advise(const glyd_map *map, size_t offset, size_t bytes, int advice)
+void glyd_map_drop(const glyd_map *map, size_t offset, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (offset >= map->span.bytes)
@@ -63,17 +63,7 @@ static void advise(const glyd_map *map, size_t offset, size_t bytes, int advice)
     if (bytes > map->span.bytes - offset)
         bytes = map->span.bytes - offset;
     size_t start = offset / page * page;
-    madvise((void *)((uintptr_t)map->span.data + start), offset - start + bytes, advice);
-}
-
-void glyd_map_want(const glyd_map *map, size_t offset, size_t bytes)
-{
-    advise(map, offset, bytes, MADV_WILLNEED);
-}
-
-void glyd_map_drop(const glyd_map *map, size_t offset, size_t bytes)
-{
-    advise(map, offset, bytes, MADV_DONTNEED);
+    madvise((void *)((uintptr_t)map->span.data + start), offset - start + bytes, MADV_DONTNEED);
 }
 
 glyd_status glyd_file_read(const char *path, size_t bytes_max, glyd_buf *out, glyd_error *err)

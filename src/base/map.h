@@ -18,8 +18,7 @@ typedef struct glyd_map {
 GLYD_MUST_CHECK glyd_status glyd_map_open(const char *path, glyd_map *map, glyd_error *err);
 void glyd_map_close(glyd_map *map);
 
-/* Tell the system that bytes will be needed soon, or are needed no more (they stay readable). */
-void glyd_map_want(const glyd_map *map, size_t offset, size_t bytes);
+/* Tell the system that bytes are needed no more; they stay readable. */
 void glyd_map_drop(const glyd_map *map, size_t offset, size_t bytes);
 
 /* Read a whole file of at most `bytes_max` bytes into `out`. Errors also: E_LIMIT. */

@@ -17,30 +17,38 @@ enum {
     FRACTION_BITS = 8,
 };
 
-void glyd_survey_row(glyd_survey *survey, const uint16_t *bf16, int64_t n)
+/* The base of the window that holds most of these exponents, the lowest of those. */
+static int fullest_window(const uint64_t count[256])
 {
-    uint32_t count[2][256] = {{0}}; /* two, as the next weight often has the same exponent */
-    for (int64_t i = 0; i < n; i++)
-        count[i & 1][bf16[i] >> 7 & 255]++;
-    for (int e = 0; e < 256; e++)
-        count[0][e] += count[1][e];
-    /* The bins reach 8 to either side of the window that holds most. */
-    uint32_t in_window = 0, most = 0;
+    uint64_t in_window = 0, most = 0;
     int best = 0;
     for (int e = 0; e < 256; e++) {
-        in_window += count[0][e] - (e >= GLYD_WINDOW ? count[0][e - GLYD_WINDOW] : 0);
+        in_window += count[e] - (e >= GLYD_WINDOW ? count[e - GLYD_WINDOW] : 0);
         if (e >= GLYD_WINDOW - 1 && in_window > most) {
             most = in_window;
             best = e - (GLYD_WINDOW - 1);
         }
     }
-    int origin = best - (GLYD_SURVEY_BINS - GLYD_WINDOW) / 2;
+    return best;
+}
+
+void glyd_survey_row(glyd_survey *survey, const uint16_t *bf16, int64_t n)
+{
+    uint32_t count[2][256] = {{0}}; /* two, as the next weight often has the same exponent */
+    for (int64_t i = 0; i < n; i++)
+        count[i & 1][bf16[i] >> 7 & 255]++;
+    uint64_t all[256];
+    for (int e = 0; e < 256; e++)
+        all[e] = (uint64_t)count[0][e] + count[1][e];
+    /* The bins reach 8 to either side of the window that holds most. */
+    int origin = fullest_window(all) - (GLYD_SURVEY_BINS - GLYD_WINDOW) / 2;
     origin = origin < 0 ? 0 : origin > GLYD_SURVEY_ORIGIN_MAX ? GLYD_SURVEY_ORIGIN_MAX : origin;
     survey->origin = (uint8_t)origin;
-    memcpy(survey->count, count[0] + origin, sizeof survey->count);
     survey->outside = (uint32_t)n;
-    for (int i = 0; i < GLYD_SURVEY_BINS; i++)
+    for (int i = 0; i < GLYD_SURVEY_BINS; i++) {
+        survey->count[i] = (uint32_t)all[origin + i];
         survey->outside -= survey->count[i];
+    }
 }
 
 /* Bases that leave the window within the survey's bins. */
@@ -95,19 +103,12 @@ static uint32_t log2_fixed(uint64_t x)
 /* The window that holds most of all rows' exponents; those that no survey counts are left out. */
 static void start_alike(const glyd_survey *surveys, int64_t rows, uint8_t *bases)
 {
-    uint64_t count[256] = {0}, in_window = 0, most = 0;
-    int best = 0;
+    uint64_t count[256] = {0};
     for (int64_t r = 0; r < rows; r++) {
         for (int i = 0; i < GLYD_SURVEY_BINS; i++)
             count[surveys[r].origin + i] += surveys[r].count[i];
     }
-    for (int e = 0; e < 256; e++) {
-        in_window += count[e] - (e >= GLYD_WINDOW ? count[e - GLYD_WINDOW] : 0);
-        if (e >= GLYD_WINDOW - 1 && in_window > most) {
-            most = in_window;
-            best = e - (GLYD_WINDOW - 1);
-        }
-    }
+    int best = fullest_window(count);
     for (int64_t r = 0; r < rows; r++)
         bases[r] = (uint8_t)clamp_base(&surveys[r], best);
 }
