@@ -35,7 +35,7 @@ static void write_lane(glyd_encoder *encoder, int lane, const glyd_prefix *prefi
         }
     }
     word[0] = (uint32_t)buffer; /* zero where no bit is left */
-    word[1] = word[2] = 0;
+    word[1] = word[2] = word[3] = 0;
 }
 
 static uint8_t *put_word(uint8_t *to, uint32_t word)
@@ -48,19 +48,19 @@ int64_t glyd_encode_run(glyd_encoder *encoder, const glyd_prefix *prefix, const 
                         int blocks, uint8_t *out)
 {
     uint8_t *to = out;
-    int in_buffer[GLYD_LANES], next[GLYD_LANES];
+    int in_buffer[GLYD_LANES], next[GLYD_LANES], first = glyd_run_first_words(blocks);
     for (int lane = 0; lane < GLYD_LANES; lane++) {
         write_lane(encoder, lane, prefix, codes, blocks);
-        in_buffer[lane] = 64;
-        next[lane] = 2;
+        in_buffer[lane] = 32 * first;
+        next[lane] = first;
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < first; i++) {
         for (int lane = 0; lane < GLYD_LANES; lane++)
             to = put_word(to, encoder->words[lane][i]);
     }
-    int last_deal = blocks * GLYD_BLOCK_STEPS - 2;
-    for (int step = 0; step <= last_deal; step++) {
-        int refill = step == last_deal ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
+    int steps = blocks * GLYD_BLOCK_STEPS;
+    for (int step = 0; step + 1 < steps; step++) {
+        int refill = glyd_refill_bits(step, steps);
         for (int lane = 0; lane < GLYD_LANES; lane++) {
             in_buffer[lane] -= encoder->bits[step][lane];
             if (in_buffer[lane] > refill)

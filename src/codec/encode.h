@@ -7,8 +7,8 @@
 #include "codec/prefix.h"
 
 enum {
-    /* Two words are dealt before any is used up, and a third may be the last to be looked at. */
-    GLYD_LANE_WORDS_MAX = GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_STEPS * 2 * GLYD_CODE_BITS_MAX / 32 + 3,
+    /* Three words are dealt before any is used up, and a fourth for the one that is last. */
+    GLYD_LANE_WORDS_MAX = GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_STEPS * 2 * GLYD_CODE_BITS_MAX / 32 + 4,
 };
 
 /* What encoding a run needs beside its input and output. */
@@ -20,7 +20,7 @@ typedef struct glyd_encoder {
 /* The most bytes that a run of so many blocks takes, a multiple of 16. */
 static inline int64_t glyd_encode_bound(int64_t blocks)
 {
-    int64_t words = blocks * GLYD_BLOCK_STEPS * 2 * GLYD_CODE_BITS_MAX + 2 * GLYD_LANES;
+    int64_t words = blocks * GLYD_BLOCK_STEPS * 2 * GLYD_CODE_BITS_MAX + 3 * GLYD_LANES;
     return (words * 4 + GLYD_RUN_ALIGN - 1) / GLYD_RUN_ALIGN * GLYD_RUN_ALIGN;
 }
 

@@ -28,9 +28,11 @@ enum {
     GLYD_BLOCK_CODE_WORDS = 128, /* uint32 words of an mma12 code plane */
     GLYD_BLOCK_SM_BYTES = 4 * GLYD_BLOCK_SM_WORDS,
     GLYD_BLOCK_CODE_BYTES = 4 * GLYD_BLOCK_CODE_WORDS,
-    GLYD_BLOCK_STEPS = 8,       /* mma: a step is half a k16 group, two pairs a lane */
-    GLYD_REFILL_BITS = 32,      /* mma: a lane is dealt a word when it holds this or less, */
-    GLYD_REFILL_LAST_BITS = 21, /* before a run's last step: what a step may not do with */
+    GLYD_BLOCK_STEPS = 8, /* mma: a step is half a k16 group, two pairs a lane */
+    /* mma: a lane is dealt a word when it holds this or less, */
+    GLYD_REFILL_BITS = 64,
+    GLYD_REFILL_END_BITS = 32,  /* in a run's last block, */
+    GLYD_REFILL_LAST_BITS = 21, /* and before its last step: what a step may not do with */
     GLYD_BASE_MAX = 240,        /* base + code stays an exponent: at most 255 */
     GLYD_WINDOW = 16,           /* exponents that a row's codes reach */
     GLYD_RUN_BLOCKS = 16,       /* what the encoder writes */
@@ -60,6 +62,20 @@ GLYD_INLINE int64_t glyd_blocks_of(int64_t cols)
 GLYD_INLINE int64_t glyd_runs_of(int64_t blocks, int run_blocks)
 {
     return (blocks + run_blocks - 1) / run_blocks;
+}
+
+/* Words that each lane is dealt at the start of a run. */
+GLYD_INLINE int glyd_run_first_words(int blocks)
+{
+    return blocks > 1 ? 3 : 2;
+}
+
+/* After step `step` of a run's `steps`, lanes that hold so many bits or fewer are dealt a word. */
+GLYD_INLINE int glyd_refill_bits(int step, int steps)
+{
+    if (step + 2 == steps)
+        return GLYD_REFILL_LAST_BITS;
+    return step + GLYD_BLOCK_STEPS >= steps ? GLYD_REFILL_END_BITS : GLYD_REFILL_BITS;
 }
 
 GLYD_INLINE int64_t glyd_pad_bytes(int64_t bytes)

@@ -383,8 +383,8 @@ static glyd_status pack_job_run(pack_job *job, glyd_pool *pool, glyd_buf *out, i
         job->bytes[GLYD_ARRAY_CODES] = bytes;
         if (escapes + more > UINT32_MAX || sum_bytes(job) >= limit)
             return GLYD_OK;
-        /* The most that the streams can take: up to 64 bits a lane are dealt but not used. */
-        int64_t slack = GLYD_LANES * 8 + GLYD_RUN_ALIGN;
+        /* The most that the streams can take: up to 96 bits a lane are dealt but not used. */
+        int64_t slack = GLYD_LANES * 12 + GLYD_RUN_ALIGN;
         job->bytes[GLYD_ARRAY_CODES] = glyd_pad_bytes(bytes + 1 + job->tiles * job->runs * slack);
     }
     GLYD_TRY(place_arrays(job, out));

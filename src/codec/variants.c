@@ -1,7 +1,8 @@
 /* variants.c - the plain-C inner loops, which the vector variants are held to, and the choice.
  *
- * decode: a lane's bit buffer holds more than 32 bits before each step, and a step takes at most
- * 22, so one look at each buffer after a step is enough.
+ * decode: a lane holds more than 32 bits before each step, and a step takes at most 22, so one look
+ * at each lane after a step is enough. The lane's 64-bit buffer holds the next of its bits, and a
+ * word beyond them waits beside it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/variants.h"
@@ -9,7 +10,8 @@
 
 typedef struct lane_state {
     uint64_t buffer;
-    int bits;
+    uint32_t word; /* follows the buffer's bits where the lane holds more than 64 */
+    int bits;      /* of both */
 } lane_state;
 
 /* Take one pair from the low end of the lane's buffer. */
@@ -17,22 +19,33 @@ static inline uint32_t take(lane_state *l, const glyd_lookup *lookup)
 {
     uint32_t entry = lookup->entry[l->buffer & (GLYD_LOOKUP_ENTRIES - 1)];
     int n = (int)(entry >> GLYD_LOOKUP_BITS_SHIFT & 15);
-    l->buffer >>= n;
+    l->buffer = l->buffer >> n | (uint64_t)l->word << (64 - n);
+    l->word >>= n;
     l->bits -= n;
     return entry & GLYD_LOOKUP_CODES;
+}
+
+/* Append a word to the at most 64 bits that a lane holds. */
+static inline void append(lane_state *l, uint32_t word)
+{
+    if (l->bits < 64)
+        l->buffer |= (uint64_t)word << l->bits;
+    if (l->bits > 32)
+        l->word = (uint32_t)((uint64_t)word << (l->bits - 32) >> 32);
+    l->bits += 32;
 }
 
 static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
                       uint32_t *codes, uint64_t *left)
 {
-    lane_state lanes[GLYD_LANES];
-    int64_t next = 2 * GLYD_LANES;
-    if (n_words < next)
+    lane_state lanes[GLYD_LANES] = {0};
+    int first = glyd_run_first_words(blocks);
+    int64_t next = 0;
+    if (n_words < first * GLYD_LANES)
         return -1;
-    for (int l = 0; l < GLYD_LANES; l++) {
-        uint64_t high = glyd_load_u32(words, GLYD_LANES + l);
-        lanes[l] = (lane_state){.buffer = high << 32 | glyd_load_u32(words, l), .bits = 64};
-    }
+    for (int i = 0; i < first; i++)
+        for (int l = 0; l < GLYD_LANES; l++)
+            append(&lanes[l], glyd_load_u32(words, next++));
     int steps = blocks * GLYD_BLOCK_STEPS;
     for (int step = 0; step < steps; step++) {
         int half = step & 1;
@@ -45,19 +58,18 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
         }
         if (step + 1 == steps)
             break;
-        int refill = step + 2 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
+        int refill = glyd_refill_bits(step, steps);
         for (int l = 0; l < GLYD_LANES; l++) {
             if (lanes[l].bits > refill)
                 continue;
             if (next == n_words)
                 return -1;
-            lanes[l].buffer |= (uint64_t)glyd_load_u32(words, next++) << lanes[l].bits;
-            lanes[l].bits += 32;
+            append(&lanes[l], glyd_load_u32(words, next++));
         }
     }
     *left = 0;
     for (int l = 0; l < GLYD_LANES; l++)
-        *left |= lanes[l].buffer;
+        *left |= lanes[l].buffer | lanes[l].word;
     return next;
 }
 

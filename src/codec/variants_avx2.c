@@ -3,8 +3,8 @@
  * join and split work on 16 sm words at a time: four lanes of one g (t = 0..3), two groups, both
  * q, which are 32 columns of rows g and g + 8. In the plane they lie as t, j, q; in the rows as
  * j, q, t: unpacking the two halves interleaves them to within one permutation.
- * decode keeps a lane's 64 bits as two 32-bit halves in two registers. A step's 22 bits are always
- * in the low one.
+ * decode keeps a lane's 96 bits as three 32-bit words in three registers. A step's 22 bits are
+ * always in the low one.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/load.h"
@@ -16,7 +16,7 @@
 enum { QUARTERS = 4 };
 
 typedef struct quarter {
-    __m256i low, high, bits;
+    __m256i low, high, top, bits;
 } quarter;
 
 /* For each set of lanes that are dealt a word: which of the next words each lane takes. The
@@ -47,9 +47,10 @@ static inline __m256i take_step(quarter *q, const glyd_lookup *lookup)
     __m256i second = _mm256_i32gather_epi32(entries, _mm256_and_si256(rest, index), 4);
     __m256i m = _mm256_and_si256(_mm256_srli_epi32(second, GLYD_LOOKUP_BITS_SHIFT), fifteen);
     n = _mm256_add_epi32(n, m);
-    __m256i carry = _mm256_sllv_epi32(q->high, _mm256_sub_epi32(_mm256_set1_epi32(32), n));
-    q->low = _mm256_or_si256(_mm256_srlv_epi32(q->low, n), carry);
-    q->high = _mm256_srlv_epi32(q->high, n);
+    __m256i up = _mm256_sub_epi32(_mm256_set1_epi32(32), n);
+    q->low = _mm256_or_si256(_mm256_srlv_epi32(q->low, n), _mm256_sllv_epi32(q->high, up));
+    q->high = _mm256_or_si256(_mm256_srlv_epi32(q->high, n), _mm256_sllv_epi32(q->top, up));
+    q->top = _mm256_srlv_epi32(q->top, n);
     q->bits = _mm256_sub_epi32(q->bits, n);
     return _mm256_or_si256(_mm256_and_si256(first, codes),
                            _mm256_slli_epi32(_mm256_and_si256(second, codes), 4));
@@ -66,6 +67,20 @@ static inline __m256i load_words(const uint8_t *words, int64_t next, int64_t n_w
     return _mm256_maskload_epi32((const int *)(const void *)from, there);
 }
 
+/* Put words, or zeros, behind the at most 64 bits that the lanes hold. A shift by 32 or more, or by
+ * a negative count, leaves nothing. */
+static inline void append(quarter *q, __m256i word)
+{
+    const __m256i thirty_two = _mm256_set1_epi32(32), sixty_four = _mm256_set1_epi32(64);
+    __m256i up = _mm256_sub_epi32(q->bits, thirty_two);
+    __m256i down = _mm256_sub_epi32(thirty_two, q->bits);
+    __m256i high = _mm256_or_si256(_mm256_sllv_epi32(word, up), _mm256_srlv_epi32(word, down));
+    q->low = _mm256_or_si256(q->low, _mm256_sllv_epi32(word, q->bits));
+    q->high = _mm256_or_si256(q->high, high);
+    q->top =
+        _mm256_or_si256(q->top, _mm256_srlv_epi32(word, _mm256_sub_epi32(sixty_four, q->bits)));
+}
+
 /* Deal to the lanes that hold `refill` bits or fewer. Returns how many were dealt to. */
 static inline int deal_step(quarter *q, int refill, const deal_table *deal, const uint8_t *words,
                             int64_t next, int64_t n_words)
@@ -76,9 +91,7 @@ static inline int deal_step(quarter *q, int refill, const deal_table *deal, cons
     __m256i word =
         _mm256_permutevar8x32_epi32(load_words(words, next, n_words), _mm256_cvtepu8_epi32(bytes));
     word = _mm256_andnot_si256(full, word);
-    __m256i room = _mm256_sub_epi32(_mm256_set1_epi32(32), q->bits);
-    q->low = _mm256_or_si256(q->low, _mm256_sllv_epi32(word, q->bits));
-    q->high = _mm256_or_si256(q->high, _mm256_srlv_epi32(word, room));
+    append(q, word);
     q->bits = _mm256_add_epi32(q->bits, _mm256_andnot_si256(full, _mm256_set1_epi32(32)));
     return __builtin_popcount(set);
 }
@@ -106,7 +119,8 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
 {
     deal_table deal;
     quarter q[QUARTERS];
-    int64_t next = 2 * GLYD_LANES;
+    int first = glyd_run_first_words(blocks);
+    int64_t next = (int64_t)first * GLYD_LANES;
     if (n_words < next)
         return -1;
     fill_deal_table(&deal);
@@ -114,14 +128,15 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
         const __m256i *from = (const __m256i *)(const void *)words + i;
         q[i].low = _mm256_loadu_si256(from);
         q[i].high = _mm256_loadu_si256(from + QUARTERS);
-        q[i].bits = _mm256_set1_epi32(64);
+        q[i].top = first < 3 ? _mm256_setzero_si256() : _mm256_loadu_si256(from + 2 * QUARTERS);
+        q[i].bits = _mm256_set1_epi32(32 * first);
     }
     int steps = blocks * GLYD_BLOCK_STEPS;
     for (int block = 0, step = 0; block < blocks; block++, codes += GLYD_BLOCK_CODE_WORDS) {
         __m256i group[QUARTERS][GLYD_BLOCK_GROUPS];
         for (int s = 0; s < GLYD_BLOCK_STEPS; s++) {
+            int refill = glyd_refill_bits(step, steps);
             int last = ++step == steps;
-            int refill = step + 1 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
             for (int i = 0; i < QUARTERS; i++) {
                 __m256i pairs = take_step(&q[i], lookup);
                 group[i][s / 2] =
@@ -138,7 +153,7 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
     }
     __m256i any = _mm256_setzero_si256();
     for (int i = 0; i < QUARTERS; i++)
-        any = _mm256_or_si256(any, _mm256_or_si256(q[i].low, q[i].high));
+        any = _mm256_or_si256(any, _mm256_or_si256(q[i].low, _mm256_or_si256(q[i].high, q[i].top)));
     *left = !_mm256_testz_si256(any, any);
     return next;
 }

@@ -3,8 +3,8 @@
  * join and split work on 16 sm words at a time: four lanes of one g (t = 0..3), two groups, both
  * q, which are 32 columns of rows g and g + 8. In the plane they lie as t, j, q; in the rows as
  * j, q, t: one permutation.
- * decode keeps a lane's 64 bits as two 32-bit halves in two registers. A step's 22 bits are always
- * in the low one. Words are dealt by an expansion under the mask of the lanes that want one.
+ * decode keeps a lane's 96 bits as three 32-bit words in three registers. A step's 22 bits are
+ * always in the low one. Words are dealt by an expansion under the mask of the lanes that want one.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/load.h"
@@ -16,7 +16,7 @@
 enum { HALVES = 2 };
 
 typedef struct half_warp {
-    __m512i low, high, bits;
+    __m512i low, high, top, bits;
 } half_warp;
 
 /* Two pairs of each lane: their code bits, at bits 0..7 and 16..23. */
@@ -30,9 +30,10 @@ static inline __m512i take_step(half_warp *h, const glyd_lookup *lookup)
     __m512i second = _mm512_i32gather_epi32(_mm512_and_si512(rest, index), lookup->entry, 4);
     n = _mm512_add_epi32(
         n, _mm512_and_si512(_mm512_srli_epi32(second, GLYD_LOOKUP_BITS_SHIFT), fifteen));
-    __m512i carry = _mm512_sllv_epi32(h->high, _mm512_sub_epi32(_mm512_set1_epi32(32), n));
-    h->low = _mm512_or_si512(_mm512_srlv_epi32(h->low, n), carry);
-    h->high = _mm512_srlv_epi32(h->high, n);
+    __m512i up = _mm512_sub_epi32(_mm512_set1_epi32(32), n);
+    h->low = _mm512_or_si512(_mm512_srlv_epi32(h->low, n), _mm512_sllv_epi32(h->high, up));
+    h->high = _mm512_or_si512(_mm512_srlv_epi32(h->high, n), _mm512_sllv_epi32(h->top, up));
+    h->top = _mm512_srlv_epi32(h->top, n);
     h->bits = _mm512_sub_epi32(h->bits, n);
     return _mm512_or_si512(_mm512_and_si512(first, codes),
                            _mm512_slli_epi32(_mm512_and_si512(second, codes), 4));
@@ -46,17 +47,28 @@ static inline __m512i load_words(const uint8_t *words, int64_t next, int64_t n_w
     return _mm512_maskz_loadu_epi32((__mmask16)mask, words + 4 * next);
 }
 
+/* Put words, or zeros, behind the at most 64 bits that the lanes hold. A shift by 32 or more, or by
+ * a negative count, leaves nothing. */
+static inline void append(half_warp *h, __m512i word)
+{
+    const __m512i thirty_two = _mm512_set1_epi32(32), sixty_four = _mm512_set1_epi32(64);
+    __m512i up = _mm512_sub_epi32(h->bits, thirty_two);
+    __m512i down = _mm512_sub_epi32(thirty_two, h->bits);
+    __m512i high = _mm512_or_si512(_mm512_sllv_epi32(word, up), _mm512_srlv_epi32(word, down));
+    h->low = _mm512_or_si512(h->low, _mm512_sllv_epi32(word, h->bits));
+    h->high = _mm512_or_si512(h->high, high);
+    h->top =
+        _mm512_or_si512(h->top, _mm512_srlv_epi32(word, _mm512_sub_epi32(sixty_four, h->bits)));
+}
+
 /* Deal to the lanes that hold `refill` bits or fewer. Returns how many were dealt to. */
 static inline int deal_step(half_warp *h, int refill, const uint8_t *words, int64_t next,
                             int64_t n_words)
 {
-    const __m512i thirty_two = _mm512_set1_epi32(32);
     __mmask16 set = _mm512_cmple_epi32_mask(h->bits, _mm512_set1_epi32(refill));
     __m512i word = _mm512_maskz_expand_epi32(set, load_words(words, next, n_words));
-    h->low = _mm512_or_si512(h->low, _mm512_sllv_epi32(word, h->bits));
-    h->high =
-        _mm512_or_si512(h->high, _mm512_srlv_epi32(word, _mm512_sub_epi32(thirty_two, h->bits)));
-    h->bits = _mm512_mask_add_epi32(h->bits, set, h->bits, thirty_two);
+    append(h, word);
+    h->bits = _mm512_mask_add_epi32(h->bits, set, h->bits, _mm512_set1_epi32(32));
     return __builtin_popcount(set);
 }
 
@@ -85,20 +97,23 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
                       uint32_t *codes, uint64_t *left)
 {
     half_warp h[HALVES];
-    int64_t next = 2 * GLYD_LANES;
+    int first = glyd_run_first_words(blocks);
+    int64_t next = (int64_t)first * GLYD_LANES;
     if (n_words < next)
         return -1;
     for (int i = 0; i < HALVES; i++) {
         h[i].low = _mm512_loadu_si512(words + i * 64);
         h[i].high = _mm512_loadu_si512(words + (HALVES + i) * 64);
-        h[i].bits = _mm512_set1_epi32(64);
+        h[i].top =
+            first < 3 ? _mm512_setzero_si512() : _mm512_loadu_si512(words + (2 * HALVES + i) * 64);
+        h[i].bits = _mm512_set1_epi32(32 * first);
     }
     int steps = blocks * GLYD_BLOCK_STEPS;
     for (int block = 0, step = 0; block < blocks; block++, codes += GLYD_BLOCK_CODE_WORDS) {
         __m512i group[HALVES][GLYD_BLOCK_GROUPS];
         for (int s = 0; s < GLYD_BLOCK_STEPS; s++) {
+            int refill = glyd_refill_bits(step, steps);
             int last = ++step == steps;
-            int refill = step + 1 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
             for (int i = 0; i < HALVES; i++) {
                 __m512i pairs = take_step(&h[i], lookup);
                 group[i][s / 2] =
@@ -113,8 +128,9 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
         for (int i = 0; i < HALVES; i++)
             store_codes(codes + i * 16 * GLYD_BLOCK_GROUPS, group[i]);
     }
-    __m512i any =
-        _mm512_or_si512(_mm512_or_si512(h[0].low, h[0].high), _mm512_or_si512(h[1].low, h[1].high));
+    __m512i any = _mm512_setzero_si512();
+    for (int i = 0; i < HALVES; i++)
+        any = _mm512_or_si512(any, _mm512_or_si512(h[i].low, _mm512_or_si512(h[i].high, h[i].top)));
     *left = _mm512_test_epi32_mask(any, any);
     return next;
 }

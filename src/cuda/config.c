@@ -22,8 +22,13 @@ enum {
     FEW_CTA_CYCLES = 200,      /* each CTA more an SM */
     MANY_LAUNCH_CYCLES = 5000,
     WARPGROUP_ROWS = 64,
+    HERE_BLOCK_CYCLES = 1100, /* a multiplying warp's that decodes its streams, */
+    HERE_ISSUE_CYCLES = 75,   /* and of an SM's four schedulers */
     FEW_TOKENS_MAX = 32,
-    STREAM_TOKENS_MAX = 16,
+    LOOKUP_BYTES =
+        GLYD_LOOKUP_ENTRIES * 4, /* which it is aligned to: shared memory starts at 1 KB */
+    STREAM_FIXED_BYTES =
+        2 * LOOKUP_BYTES - 1024 + GLYD_GPU_LOOKUP_SCRATCH_BYTES + GLYD_GPU_BARRIER_BYTES,
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -109,24 +114,22 @@ static int64_t stream_cycles(const glyd_gpu_shape *s, int units, int decoders)
     return GLYD_RUN_BLOCKS * (turns * decode + (side - 1) * few_block_cycles(8));
 }
 
-/* As few_try, where warps of the same CTA decode the streams. */
-static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
-                          glyd_gpu_config *config)
+/* As few_try, where warps of the same CTA decode the streams ahead. */
+static int64_t ahead_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
+                         glyd_gpu_config *config)
 {
-    int n = s->tokens <= 8 ? 8 : 16, units = tiles * s->slices;
+    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32, units = tiles * s->slices;
     int planes_log2 = decoders_log2 ? 4 : 3; /* a whole run ahead, or half of one */
     int64_t warps = units << decoders_log2;
     int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
                     (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
     int64_t planes = warps << planes_log2;
-    /* The words' rings start at a multiple of their size: up to 3,072 bytes into what is given. */
-    int64_t fixed = GLYD_GPU_WORDS_BYTES - 1024 + planes * GLYD_BLOCK_CODE_WORDS * 4 +
-                    warps * GLYD_GPU_WORDS_BYTES + GLYD_GPU_FEW_LOOKUP_BYTES + planes * 8 +
-                    GLYD_GPU_BARRIER_BYTES +
+    int64_t fixed = STREAM_FIXED_BYTES + planes * GLYD_BLOCK_CODE_WORDS * 4 +
+                    warps * GLYD_GPU_WORDS_BYTES + planes * 8 +
                     (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
     int stages = ring_stages(stage, fixed, 1);
     int64_t all_warps = units + 2 + warps;
-    int64_t most = n == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
+    int64_t most = GLYD_GPU_FEW_AHEAD_WARPS_MAX - (n == 8 ? 0 : n == 16 ? 4 : 8);
     if (stages < 3 || all_warps > most)
         return INT64_MAX;
     *config = (glyd_gpu_config){
@@ -134,7 +137,7 @@ static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
         .token_tile = n,
         .tiles = tiles,
         .stages = stages,
-        .streams = 1,
+        .codes = GLYD_GPU_CODES_AHEAD,
         .decoders_log2 = decoders_log2,
         .planes_log2 = planes_log2,
         .threads = (int)all_warps * GLYD_LANES,
@@ -145,6 +148,38 @@ static int64_t stream_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
     int64_t ctas = config->grid_rows * config->grid_tokens;
     return ceil_div(ctas, s->n_sms) *
            (stream_cycles(s, units, 1 << decoders_log2) + FEW_LAUNCH_CYCLES);
+}
+
+/* As few_try, where the warps that multiply decode the streams. */
+static int64_t here_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_config *config)
+{
+    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32, units = tiles * s->slices;
+    int most = n <= 16 ? GLYD_GPU_FEW_HERE_UNITS_MAX : GLYD_GPU_FEW_UNITS_MAX;
+    int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
+                    (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
+    int64_t fixed = STREAM_FIXED_BYTES + units * GLYD_GPU_WORDS_BYTES +
+                    (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
+    int stages = ring_stages(stage, fixed, per_sm);
+    int threads = (units + 2) * GLYD_LANES, registers = 128;
+    if (stages < 3 || units > most || (int64_t)threads * registers * per_sm > SM_REGISTERS)
+        return INT64_MAX;
+    *config = (glyd_gpu_config){
+        .kernel = GLYD_GPU_KERNEL_FEW,
+        .token_tile = n,
+        .tiles = tiles,
+        .stages = stages,
+        .codes = GLYD_GPU_CODES_HERE,
+        .threads = threads,
+        .shared_bytes = (int)(stages * stage + fixed),
+        .grid_rows = ceil_div(glyd_tiles_of(s->rows), tiles),
+        .grid_tokens = ceil_div(s->tokens, n),
+    };
+    int64_t ctas = config->grid_rows * config->grid_tokens, slots = (int64_t)per_sm * s->n_sms;
+    int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
+    int64_t step = max64(HERE_BLOCK_CYCLES, resident * units * HERE_ISSUE_CYCLES);
+    int64_t rounds = ceil_div(ctas, slots);
+    return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + FEW_LAUNCH_CYCLES +
+           (rounds - 1) * FEW_LAUNCH_CYCLES / (2 * per_sm) + (per_sm - 1) * FEW_CTA_CYCLES;
 }
 
 /* MANY's tiles, and a CTA's cycles from one block to the next. */
@@ -182,8 +217,11 @@ enum {
     N_MANY = sizeof many_tiles / sizeof *many_tiles,
     FEW_PER_SM = 4,
     N_FEW = GLYD_GPU_FEW_UNITS_MAX * FEW_PER_SM,
-    STREAM_DECODERS = 3, /* 1, 2 or 4 */
-    N_STREAM = GLYD_GPU_FEW_UNITS_MAX * STREAM_DECODERS,
+    AHEAD_DECODERS = 3, /* 1, 2 or 4 */
+    N_AHEAD = GLYD_GPU_FEW_UNITS_MAX * AHEAD_DECODERS,
+    HERE_PER_SM = 2,
+    N_HERE = GLYD_GPU_FEW_HERE_UNITS_MAX * HERE_PER_SM,
+    N_CANDIDATES = N_MANY + N_FEW + N_AHEAD + N_HERE,
 };
 
 /* Candidate i's cycles; INT64_MAX where it does not fit, -1 past the last. */
@@ -195,20 +233,23 @@ static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config
         .token_tile = 16,
         .expand = streams,
     };
-    if (s->capability != 90 || i >= N_MANY + N_FEW + N_STREAM)
+    if (s->capability != 90 || i >= N_CANDIDATES)
         return -1;
     int64_t cycles = INT64_MAX;
+    bool here = streams && s->run_blocks == GLYD_RUN_BLOCKS && s->tokens <= FEW_TOKENS_MAX;
     if (i < N_MANY) {
         if (s->slices <= GLYD_GPU_CLUSTER_MAX)
             cycles = many_try(s, i, config);
-    } else if (i < N_MANY + N_FEW) {
+    } else if ((i -= N_MANY) < N_FEW) {
         if (s->tokens <= FEW_TOKENS_MAX)
-            cycles =
-                few_try(s, (i - N_MANY) / FEW_PER_SM + 1, (i - N_MANY) % FEW_PER_SM + 1, config);
-    } else if (streams && s->run_blocks == GLYD_RUN_BLOCKS && s->tokens <= STREAM_TOKENS_MAX &&
-               (s->slices == 1 || glyd_gpu_slice_blocks(s->cols, s->slices) % 2 == 0)) {
-        i -= N_MANY + N_FEW;
-        return stream_try(s, i / STREAM_DECODERS + 1, i % STREAM_DECODERS, config);
+            cycles = few_try(s, i / FEW_PER_SM + 1, i % FEW_PER_SM + 1, config);
+    } else if ((i -= N_FEW) < N_AHEAD) {
+        if (here && (s->slices == 1 || glyd_gpu_slice_blocks(s->cols, s->slices) % 2 == 0))
+            return ahead_try(s, i / AHEAD_DECODERS + 1, i % AHEAD_DECODERS, config);
+    } else {
+        i -= N_AHEAD;
+        if (here)
+            return here_try(s, i / HERE_PER_SM + 1, i % HERE_PER_SM + 1, config);
     }
     config->expand = streams;
     if (streams && cycles < INT64_MAX)
@@ -225,7 +266,7 @@ void glyd_gpu_config_for(const glyd_gpu_shape *shape, glyd_gpu_config *config)
 {
     int64_t best = INT64_MAX, cycles;
     glyd_gpu_config tried;
-    (void)candidate(shape, N_MANY + N_FEW + N_STREAM, config); /* the plain kernel */
+    (void)candidate(shape, N_CANDIDATES, config); /* the plain kernel */
     for (int i = 0; (cycles = candidate(shape, i, &tried)) >= 0; i++) {
         if (cycles < best) {
             best = cycles;

@@ -18,6 +18,13 @@ typedef enum glyd_gpu_kernel {
     GLYD_GPU_KERNEL_MANY,  /* sm_90: 64 to 256 tokens a tile, warpgroup products */
 } glyd_gpu_kernel;
 
+/* Where FEW's multiplying warps have their codes from. */
+typedef enum glyd_gpu_codes {
+    GLYD_GPU_CODES_PLANE, /* layout mma12's, or expanded */
+    GLYD_GPU_CODES_AHEAD, /* other warps of the CTA decode the streams */
+    GLYD_GPU_CODES_HERE,  /* they decode the streams themselves */
+} glyd_gpu_codes;
+
 /* What the choice depends on. */
 typedef struct glyd_gpu_shape {
     glyd_layout layout;
@@ -30,13 +37,13 @@ typedef struct glyd_gpu_shape {
 
 typedef struct glyd_gpu_config {
     glyd_gpu_kernel kernel;
-    int token_tile; /* tokens of a block of the grid */
-    int tiles;      /* FEW: tiles of 16 rows a CTA; MANY: warpgroups of 64 rows a CTA */
-    int pair;       /* MANY: two CTAs of neighbouring rows share their tokens */
-    int stages;     /* depth of the ring in shared memory */
-    int expand;     /* layout mma: decode the codes into the workspace first */
-    int streams;    /* layout mma, FEW: decode them in the product's own kernel, */
-    int decoders_log2, planes_log2; /* by so many warps a unit, so many blocks ahead */
+    int token_tile;       /* tokens of a block of the grid */
+    int tiles;            /* FEW: tiles of 16 rows a CTA; MANY: warpgroups of 64 rows a CTA */
+    int pair;             /* MANY: two CTAs of neighbouring rows share their tokens */
+    int stages;           /* depth of the ring in shared memory */
+    int expand;           /* layout mma: decode the codes into the workspace first */
+    glyd_gpu_codes codes; /* where the product's kernel has its codes from */
+    int decoders_log2, planes_log2; /* AHEAD: so many warps a unit, so many blocks ahead */
     int threads;                    /* of a CTA */
     int shared_bytes;               /* dynamic shared memory of a CTA */
     int64_t grid_rows, grid_tokens;
@@ -45,14 +52,15 @@ typedef struct glyd_gpu_config {
 enum {
     GLYD_GPU_SHARED_MAX = 232448, /* bytes a CTA of sm_90 may ask for */
     GLYD_GPU_SHARED_SM = 233472,  /* bytes of an SM; each CTA takes 1,024 more than it asks for */
-    GLYD_GPU_TOKENS_MAX = 65535 * 16,   /* the plain kernel's grid */
-    GLYD_GPU_FEW_BLOCKS = 2,            /* FEW: blocks of a stage */
-    GLYD_GPU_FEW_STREAM_WARPS_MAX = 26, /* FEW with streams: warps of a CTA */
-    GLYD_GPU_WORDS_BYTES = 4096,        /* of words that a decoding warp has at hand */
-    GLYD_GPU_FEW_LOOKUP_BYTES = (GLYD_LOOKUP_ENTRIES + 32) * 4, /* with what building it needs */
-    GLYD_GPU_FEW_UNITS_MAX = 12,  /* FEW: warps that multiply, tiles x slices */
-    GLYD_GPU_CLUSTER_MAX = 8,     /* MANY: slices, each a CTA of a cluster */
-    GLYD_GPU_BARRIER_BYTES = 512, /* of the ring, at the end of shared memory */
+    GLYD_GPU_TOKENS_MAX = 65535 * 16,    /* the plain kernel's grid */
+    GLYD_GPU_FEW_BLOCKS = 2,             /* FEW: blocks of a stage */
+    GLYD_GPU_FEW_AHEAD_WARPS_MAX = 26,   /* FEW with codes AHEAD: warps of a CTA */
+    GLYD_GPU_WORDS_BYTES = 4096,         /* of words that a decoding warp has at hand */
+    GLYD_GPU_LOOKUP_SCRATCH_BYTES = 384, /* what building a lookup needs */
+    GLYD_GPU_FEW_UNITS_MAX = 12,         /* FEW: warps that multiply, tiles x slices, */
+    GLYD_GPU_FEW_HERE_UNITS_MAX = 14,    /* and where they decode streams themselves */
+    GLYD_GPU_CLUSTER_MAX = 8,            /* MANY: slices, each a CTA of a cluster */
+    GLYD_GPU_BARRIER_BYTES = 512,        /* of the ring, at the end of shared memory */
 };
 
 /* Blocks of a slice: all but the last have this many. */

@@ -50,7 +50,7 @@ static __device__ __forceinline__ few_place few_place_of(const few_planes &f, in
 /* Decode those runs of a unit's slice [first, end) that are decoder `decoder`'s. */
 static __device__ __forceinline__ void few_decode(const packed_arrays &w, const few_planes &f,
                                                   int tile, int unit, int decoder, int first,
-                                                  int end, const uint32_t *lookup)
+                                                  int end, uint32_t lookup)
 {
     int lane = (int)threadIdx.x % 32;
     int runs = (w.blocks + GLYD_RUN_BLOCKS - 1) / GLYD_RUN_BLOCKS;
@@ -68,13 +68,13 @@ static __device__ __forceinline__ void few_decode(const packed_arrays &w, const 
             origin = entry;
             words_start(&r, w.codes, entry, total);
         }
-        stream s;
-        run_open(&s, &r, (entry - origin) * GLYD_RUN_ALIGN);
+        stream s = {};
         follows = f.decoders_log2 == 0;
         int block = run * GLYD_RUN_BLOCKS, run_end = min(block + GLYD_RUN_BLOCKS, w.blocks);
+        run_open(&s, &r, (entry - origin) * GLYD_RUN_ALIGN, run_end - block);
         int stop = min(run_end, end);
         for (; block < stop; block++) {
-            words_keep(&r, s.next);
+            words_keep(&r, s.next, s.high ^ s.top);
             uint4 codes = run_block(&s, r, lookup, block + 1 == run_end);
             if (block < first)
                 continue;
@@ -82,11 +82,8 @@ static __device__ __forceinline__ void few_decode(const packed_arrays &w, const 
             if (block % 2 == 0)
                 barrier_wait(place.empty, place.parity ^ 1);
             *((uint4 *)__cvta_shared_to_generic(place.plane) + lane) = codes;
-            if (block % 2 || block + 1 == end) {
-                __syncwarp(); /* both planes are written */
-                if (lane == 0)
-                    barrier_arrive(place.full);
-            }
+            if (block % 2 || block + 1 == end)
+                barrier_arrive(place.full); /* every lane: each says that its part is written */
         }
         if (!follows)
             copy_async_wait<0>(); /* the next run's words go to the same places */

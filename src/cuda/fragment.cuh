@@ -24,12 +24,14 @@ typedef struct packed_arrays {
 /* What a lane knows of its tile: the bases of its two rows, in both halves at the exponent. */
 typedef struct tile_bases {
     uint32_t low, high; /* rows g and g + 8 */
+    uint32_t sm_mask;   /* GLYD_SM_MASK in a register: with a constant, bits_of takes two steps */
 } tile_bases;
 
 static __device__ __forceinline__ tile_bases bases_of(const packed_arrays &m, int tile, int lane)
 {
     const uint8_t *bases = m.bases + (int64_t)tile * GLYD_TILE_ROWS + (lane >> 2);
-    tile_bases b = {bases[0] * 0x00800080u, bases[8] * 0x00800080u};
+    tile_bases b = {bases[0] * 0x00800080u, bases[8] * 0x00800080u, GLYD_SM_MASK};
+    keep(b.sm_mask);
     asm volatile("" : "+r"(b.low), "+r"(b.high)); /* the compiler would multiply for each weight */
     return b;
 }
@@ -39,6 +41,14 @@ static __device__ __forceinline__ uint32_t multiply_add(uint32_t a, uint32_t b, 
 {
     uint32_t d;
     asm("mad.lo.u32 %0,%1,%2,%3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
+
+/* The bits of `mask` from a, the others from b: one instruction. */
+static __device__ __forceinline__ uint32_t bits_of(uint32_t mask, uint32_t a, uint32_t b)
+{
+    uint32_t d;
+    asm("lop3.b32 %0,%1,%2,%3,0xe4;" : "=r"(d) : "r"(a), "r"(b), "r"(mask));
     return d;
 }
 

@@ -25,10 +25,12 @@ static constexpr int CODE_BYTES = GLYD_BLOCK_CODE_WORDS * 4;
 static constexpr int X_ROW_BYTES = GLYD_BLOCK_COLS * 2;
 
 /* Warps of a CTA, at most: more tokens need more registers, and warps come in fours. */
-static constexpr int few_warps_max(int token_tile, bool streams)
+static constexpr int few_warps_max(int token_tile, glyd_gpu_codes from)
 {
-    if (streams)
-        return token_tile == 8 ? GLYD_GPU_FEW_STREAM_WARPS_MAX : GLYD_GPU_FEW_STREAM_WARPS_MAX - 4;
+    if (from == GLYD_GPU_CODES_AHEAD)
+        return GLYD_GPU_FEW_AHEAD_WARPS_MAX - (token_tile == 8 ? 0 : token_tile == 16 ? 4 : 8);
+    if (from == GLYD_GPU_CODES_HERE)
+        return token_tile <= 16 ? GLYD_GPU_FEW_HERE_UNITS_MAX + 2 : GLYD_GPU_FEW_UNITS_MAX + 2;
     return GLYD_GPU_FEW_UNITS_MAX + 2;
 }
 
@@ -38,11 +40,11 @@ typedef struct few_args {
     __nv_bfloat16 *y;
     int64_t y_stride;
     int tokens, slices, slice_blocks, tiles, stages;
-    int decoders_log2, planes_log2; /* STREAMS: few_planes */
+    int decoders_log2, planes_log2; /* AHEAD: few_planes */
 } few_args;
 
 /* Where a stage's parts lie. */
-template <bool STREAMS> struct few_stage {
+template <glyd_gpu_codes FROM> struct few_stage {
     uint32_t x_bytes, sm_at, codes_at, bytes;
     __device__ few_stage(const few_args &p, int token_tile)
     {
@@ -50,7 +52,7 @@ template <bool STREAMS> struct few_stage {
         x_bytes = (uint32_t)(BLOCKS * token_tile * X_ROW_BYTES);
         sm_at = (uint32_t)p.slices * x_bytes;
         codes_at = sm_at + units * BLOCKS * SM_BYTES;
-        bytes = STREAMS ? codes_at : codes_at + units * BLOCKS * CODE_BYTES;
+        bytes = FROM == GLYD_GPU_CODES_PLANE ? codes_at + units * BLOCKS * CODE_BYTES : codes_at;
     }
 };
 
@@ -72,11 +74,11 @@ typedef struct few_fill {
     uint32_t to, full, empty, ring_end, ring_bytes, stage_bytes, barrier_bytes, parity;
 } few_fill;
 
-template <bool STREAMS>
+template <glyd_gpu_codes FROM>
 static __device__ __forceinline__ few_fill few_fill_start(const few_args &p, int token_tile,
                                                           uint32_t ring, uint32_t full)
 {
-    const few_stage<STREAMS> at(p, token_tile);
+    const few_stage<FROM> at(p, token_tile);
     few_fill f;
     f.to = ring;
     f.full = full;
@@ -108,15 +110,16 @@ static __device__ __forceinline__ void few_fill_next(few_fill *f)
 
 /* One thread brings weights: for each slice a box of sm and one of codes. They may come before
  * the kernels that make the tokens have ended: whatever fits into the ring is there by then. */
-template <bool STREAMS>
+template <glyd_gpu_codes FROM>
 static __device__ void few_feed_weights(const few_args &p, const linear_maps &maps, int token_tile,
                                         uint32_t ring, uint32_t full)
 {
-    const few_stage<STREAMS> at(p, token_tile);
-    few_fill f = few_fill_start<STREAMS>(p, token_tile, ring, full);
+    const few_stage<FROM> at(p, token_tile);
+    few_fill f = few_fill_start<FROM>(p, token_tile, ring, full);
     int tile = (int)blockIdx.x * p.tiles, parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
     uint32_t slice_units = (uint32_t)(p.tiles * BLOCKS), sm_at = at.sm_at, codes_at = at.codes_at;
-    uint32_t slice_bytes = slice_units * (SM_BYTES + (STREAMS ? 0 : CODE_BYTES));
+    uint32_t slice_bytes =
+        slice_units * (SM_BYTES + (FROM == GLYD_GPU_CODES_PLANE ? CODE_BYTES : 0));
     for (int i = 0, first = 0; i < parts; i++, first += BLOCKS) {
         int slices = few_slices(p, i);
         barrier_wait(f.empty, f.parity);
@@ -125,7 +128,7 @@ static __device__ void few_feed_weights(const few_args &p, const linear_maps &ma
             uint32_t unit = (uint32_t)s * slice_units;
             copy_box(f.to + sm_at + unit * SM_BYTES, &maps.sm, block * (SM_BYTES / 8), tile,
                      f.full);
-            if constexpr (!STREAMS)
+            if constexpr (FROM == GLYD_GPU_CODES_PLANE)
                 copy_box(f.to + codes_at + unit * CODE_BYTES, &maps.codes, block * (CODE_BYTES / 8),
                          tile, f.full);
         }
@@ -134,11 +137,11 @@ static __device__ void few_feed_weights(const few_args &p, const linear_maps &ma
 }
 
 /* Another brings each slice's tokens, once they have been made. */
-template <bool STREAMS>
+template <glyd_gpu_codes FROM>
 static __device__ void few_feed_tokens(const few_args &p, const linear_maps &maps, int token_tile,
                                        uint32_t ring, uint32_t full)
 {
-    few_fill f = few_fill_start<STREAMS>(p, token_tile, ring, full);
+    few_fill f = few_fill_start<FROM>(p, token_tile, ring, full);
     int token = (int)blockIdx.y * token_tile, parts = (p.slice_blocks + BLOCKS - 1) / BLOCKS;
     uint32_t box = (uint32_t)(token_tile * X_ROW_BYTES);
     grid_wait();
@@ -173,14 +176,94 @@ typedef struct few_walk {
     int lane, unit, tile, block, end;     /* `block` is being multiplied */
     tile_bases base;
     escape_window escapes;
-    uint32_t codes, front_empty, present_empty; /* STREAMS: the front's planes, and the barriers */
+    uint32_t codes, front_empty, present_empty; /* AHEAD: the front's planes, and the barriers */
+    uint32_t lookup;                            /* HERE: decoding the tile's streams, */
+    uint32_t origin, entry; /* entries of the slice's first run and of the next one */
+    stream s;
+    word_ring words;
 } few_walk;
 
-template <int NT, bool STREAMS>
+/* The packed words of a block. */
+typedef struct few_words {
+    uint4 sm0, sm1, codes;
+} few_words;
+
+/* HERE: begin at the slice's first block, which may lie within a run. */
+static __device__ __forceinline__ void few_open_streams(const few_args &p, few_walk *k,
+                                                        uint32_t words)
+{
+    int runs = (p.w.blocks + GLYD_RUN_BLOCKS - 1) / GLYD_RUN_BLOCKS,
+        run = k->block / GLYD_RUN_BLOCKS;
+    const uint32_t *entries = p.w.entries + (int64_t)k->tile * runs + run;
+    k->words.ring = words + (uint32_t)k->unit * GLYD_GPU_WORDS_BYTES;
+    k->words.lane = k->lane;
+    words_start(&k->words, p.w.codes, entries[0], p.w.entries[(int64_t)p.w.tiles * runs]);
+    k->origin = entries[0];
+    k->entry = entries[1];
+    k->s.top = 0;
+    words_ask_all(&k->words);
+}
+
+/* Blocks of the run that begins with, or contains, `block`. */
+static __device__ __forceinline__ int run_blocks_at(const few_args &p, int block)
+{
+    return min(GLYD_RUN_BLOCKS, p.w.blocks - block / GLYD_RUN_BLOCKS * GLYD_RUN_BLOCKS);
+}
+
+/* Decode what of its run comes before the slice. */
+static __device__ __forceinline__ void few_skip(const few_args &p, few_walk *k)
+{
+    run_open(&k->s, &k->words, 0, run_blocks_at(p, k->block));
+    for (int i = k->block % GLYD_RUN_BLOCKS; i > 0; i--) {
+        words_keep(&k->words, k->s.next, k->s.high ^ k->s.top);
+        (void)run_codes<false>(&k->s, k->words, k->lookup);
+    }
+    words_keep(&k->words, k->s.next, k->s.high ^ k->s.top);
+}
+
+/* HERE: have the words of `block`, the next one to be decoded, at hand. */
+static __device__ __forceinline__ void few_ready(const few_args &p, few_walk *k, int block)
+{
+    if (block % GLYD_RUN_BLOCKS == 0 && block < k->end) {
+        int runs = (p.w.blocks + GLYD_RUN_BLOCKS - 1) / GLYD_RUN_BLOCKS;
+        run_open(&k->s, &k->words, (k->entry - k->origin) * GLYD_RUN_ALIGN,
+                 run_blocks_at(p, block));
+        k->entry = p.w.entries[(int64_t)k->tile * runs + block / GLYD_RUN_BLOCKS + 1];
+    }
+    words_keep(&k->words, k->s.next, k->s.high ^ k->s.top);
+}
+
+/* The registers of `block` from its words; `multiply(j)`, for each group of the block before, is
+ * done meanwhile. */
+template <glyd_gpu_codes FROM, typename F>
+static __device__ __forceinline__ void few_decode_block(const few_args &p, few_walk *k, int block,
+                                                        const few_words &words, uint4 codes,
+                                                        uint32_t *a, F multiply)
+{
+    if constexpr (FROM == GLYD_GPU_CODES_HERE) {
+        auto between = [&](int step) {
+            if (step % 2)
+                multiply(step / 2);
+        };
+        if (block % GLYD_RUN_BLOCKS == GLYD_RUN_BLOCKS - 1 || block + 1 == p.w.blocks)
+            run_fragment<true>(&k->s, k->words, k->lookup, a, words.sm0, words.sm1, k->base,
+                               between);
+        else
+            run_fragment<false>(&k->s, k->words, k->lookup, a, words.sm0, words.sm1, k->base,
+                                between);
+    } else {
+#pragma unroll
+        for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)
+            multiply(j);
+        fragment_decode(a, words.sm0, words.sm1, codes, k->base);
+    }
+}
+
+template <int NT, glyd_gpu_codes FROM>
 static __device__ __forceinline__ few_walk few_start(const few_args &p, uint32_t ring,
                                                      uint32_t full)
 {
-    const few_stage<STREAMS> at(p, NT * 8);
+    const few_stage<FROM> at(p, NT * 8);
     few_walk k;
     k.lane = (int)threadIdx.x % 32;
     k.unit = (int)threadIdx.x / 32;
@@ -229,14 +312,9 @@ static __device__ __forceinline__ void few_advance(few_walk *k)
     k->front = ring_wait(k->front_full, k->parity, k->front);
 }
 
-/* The packed words of a block. */
-typedef struct few_words {
-    uint4 sm0, sm1, codes;
-} few_words;
-
 /* Load the block `front`, `b` of its stage. Past the end the words are of no use and not waited
  * for: that spares the loop a branch. */
-template <bool STREAMS>
+template <glyd_gpu_codes FROM>
 static __device__ __forceinline__ few_words few_load(const few_planes &planes, int first,
                                                      few_walk *k, int front, int b)
 {
@@ -246,7 +324,7 @@ static __device__ __forceinline__ few_words few_load(const few_planes &planes, i
         k->present_empty = k->front_empty;
         if (front < k->end) {
             few_advance(k);
-            if constexpr (STREAMS) {
+            if constexpr (FROM == GLYD_GPU_CODES_AHEAD) {
                 few_place place = few_place_of(planes, k->unit, first, front);
                 k->codes = ring_wait(place.full, place.parity, place.plane);
                 k->front_empty = place.empty;
@@ -255,7 +333,7 @@ static __device__ __forceinline__ few_words few_load(const few_planes &planes, i
     }
     const uint4 *sm =
         (const uint4 *)__cvta_shared_to_generic(k->front + k->sm_lane) + b * (SM_BYTES / 16);
-    if constexpr (STREAMS)
+    if constexpr (FROM != GLYD_GPU_CODES_PLANE)
         return {sm[0], sm[32], {}};
     const uint4 *codes =
         (const uint4 *)__cvta_shared_to_generic(k->front + k->codes_lane) + b * (CODE_BYTES / 16);
@@ -264,10 +342,10 @@ static __device__ __forceinline__ few_words few_load(const few_planes &planes, i
 
 /* The codes of the next block, `b` of its stage. Streams leave too few registers to load them
  * together with the signs and mantissas, a block earlier. */
-template <bool STREAMS>
+template <glyd_gpu_codes FROM>
 static __device__ __forceinline__ uint4 few_codes(const few_walk &k, const few_words &words, int b)
 {
-    if constexpr (!STREAMS)
+    if constexpr (FROM != GLYD_GPU_CODES_AHEAD)
         return words.codes;
     return *((const uint4 *)__cvta_shared_to_generic(k.codes + (uint32_t)(b * CODE_BYTES)) +
              k.lane);
@@ -275,13 +353,15 @@ static __device__ __forceinline__ uint4 few_codes(const few_walk &k, const few_w
 
 /* Multiply the present block, `b` of its stage, by `now`; meanwhile decode `words` to `next`, and
  * load the front's. */
-template <int NT, bool STREAMS>
+template <int NT, glyd_gpu_codes FROM>
 static __device__ __forceinline__ void
 few_step(const few_args &p, const few_planes &planes, int first, few_walk *k, int b,
          few_words *words, uint32_t *next, float (&sum)[NT][4], const uint32_t *now)
 {
-    uint4 codes = few_codes<STREAMS>(*k, *words, b ^ 1); /* before few_load moves on */
-    few_words front = few_load<STREAMS>(planes, first, k, k->block + BLOCKS, b);
+    if constexpr (FROM == GLYD_GPU_CODES_HERE)
+        few_ready(p, k, k->block + 1);
+    uint4 codes = few_codes<FROM>(*k, *words, b ^ 1); /* before few_load moves on */
+    few_words front = few_load<FROM>(planes, first, k, k->block + BLOCKS, b);
     uint32_t x[NT][8], read = 0, x_lane = k->present + k->x_lane;
 #pragma unroll
     for (int n = 0; n < NT; n++) {
@@ -290,41 +370,65 @@ few_step(const few_args &p, const few_planes &planes, int first, few_walk *k, in
         load_matrix_x4(x[n] + 4, tokens ^ 64);
         read |= x[n][0] | x[n][4];
     }
-#pragma unroll
-    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
+    few_decode_block<FROM>(p, k, k->block + 1, *words, codes, next, [&](int j) {
 #pragma unroll
         for (int n = 0; n < NT; n++)
             mma_m16n8k16(sum[n], now + 4 * j, x[n][2 * j], x[n][2 * j + 1]);
-    }
-    fragment_decode(next, words->sm0, words->sm1, codes, k->base);
+    });
     *words = front;
     k->block++;
     escapes_put(p.w, next, &k->escapes, k->tile, k->block, k->lane);
     if (b == BLOCKS - 1 || k->block == k->end) {
         ring_release(k->present_full + k->barrier_bytes, read, k->lane);
-        if (STREAMS && k->lane == 0)
+        if (FROM == GLYD_GPU_CODES_AHEAD)
             barrier_arrive(k->present_empty);
     }
 }
 
+/* Shared memory in the order of its parts. */
+struct few_layout {
+    uint32_t lookup, words, ring, planes, scratch, sums, full, empty;
+    template <glyd_gpu_codes FROM>
+    __device__ few_layout(const few_args &p, const few_stage<FROM> &at, uint32_t start, int nt)
+    {
+        constexpr bool streams = FROM != GLYD_GPU_CODES_PLANE;
+        uint32_t units = (uint32_t)(p.tiles * p.slices), decoders = units << p.decoders_log2;
+        lookup = start; /* aligned to its size, as the words' rings are to theirs */
+        words = lookup + (streams ? LOOKUP_BYTES : 0);
+        ring = words + (streams ? decoders * GLYD_GPU_WORDS_BYTES : 0);
+        planes = ring + (uint32_t)p.stages * at.bytes;
+        scratch =
+            planes + (FROM == GLYD_GPU_CODES_AHEAD ? (decoders << p.planes_log2) * CODE_BYTES : 0);
+        sums = scratch + (streams ? GLYD_GPU_LOOKUP_SCRATCH_BYTES : 0);
+        full = sums + (p.slices > 1 ? units * (uint32_t)nt * 4 * 32 * 4 : 0);
+        empty = full + 8u * (uint32_t)p.stages;
+    }
+};
+
 /* A unit's chain: its sums over its slice. */
-template <int NT, bool STREAMS>
+template <int NT, glyd_gpu_codes FROM>
 static __device__ __forceinline__ void few_chain(const few_args &p, const few_planes &planes,
-                                                 float (&sum)[NT][4], uint32_t ring, uint32_t full)
+                                                 float (&sum)[NT][4], const few_layout &l)
 {
     static_assert(BLOCKS == 2, "two fragments take turns");
-    few_walk k = few_start<NT, STREAMS>(p, ring, full);
+    few_walk k = few_start<NT, FROM>(p, l.ring, l.full);
     int first = k.block;
+    if constexpr (FROM == GLYD_GPU_CODES_HERE) {
+        few_open_streams(p, &k, l.words);
+        int threads = p.tiles * p.slices * GLYD_LANES;
+        k.lookup = lookup_make(l.lookup, l.scratch, p.w.table, (int)threadIdx.x, threads);
+        few_skip(p, &k);
+    }
     uint32_t even[GLYD_FRAGMENT_REGISTERS], odd[GLYD_FRAGMENT_REGISTERS];
-    few_words words = few_load<STREAMS>(planes, first, &k, first, 0);
-    fragment_decode(even, words.sm0, words.sm1, few_codes<STREAMS>(k, words, 0), k.base);
+    few_words words = few_load<FROM>(planes, first, &k, first, 0);
+    few_decode_block<FROM>(p, &k, first, words, few_codes<FROM>(k, words, 0), even, [](int) {});
     escapes_put(p.w, even, &k.escapes, k.tile, first, k.lane);
-    words = few_load<STREAMS>(planes, first, &k, first + 1, 1);
+    words = few_load<FROM>(planes, first, &k, first + 1, 1);
     for (;;) {
-        few_step<NT, STREAMS>(p, planes, first, &k, 0, &words, odd, sum, even);
+        few_step<NT, FROM>(p, planes, first, &k, 0, &words, odd, sum, even);
         if (k.block == k.end)
             break;
-        few_step<NT, STREAMS>(p, planes, first, &k, 1, &words, even, sum, odd);
+        few_step<NT, FROM>(p, planes, first, &k, 1, &words, even, sum, odd);
         if (k.block == k.end)
             break;
     }
@@ -377,50 +481,33 @@ static __device__ __forceinline__ void few_store(const few_args &p, const float 
     }
 }
 
-/* Shared memory in the order of its parts. */
-struct few_layout {
-    uint32_t words, ring, planes, lookup, sums, full, empty;
-    template <bool STREAMS>
-    __device__ few_layout(const few_args &p, const few_stage<STREAMS> &at, uint32_t start, int nt)
-    {
-        uint32_t units = (uint32_t)(p.tiles * p.slices), decoders = units << p.decoders_log2;
-        words = start; /* aligned to its size */
-        ring = words + (STREAMS ? decoders * GLYD_GPU_WORDS_BYTES : 0);
-        planes = ring + (uint32_t)p.stages * at.bytes;
-        lookup = planes + (STREAMS ? (decoders << p.planes_log2) * CODE_BYTES : 0);
-        sums = lookup + (STREAMS ? GLYD_GPU_FEW_LOOKUP_BYTES : 0);
-        full = sums + (p.slices > 1 ? units * (uint32_t)nt * 4 * 32 * 4 : 0);
-        empty = full + 8u * (uint32_t)p.stages;
-    }
-};
-
 /* One thread makes the barriers: those of the ring, then those of the decoders' planes. */
 static __device__ void few_barriers(const few_args &p, const few_layout &l, const few_planes &f,
-                                    bool streams)
+                                    bool ahead)
 {
     int units = p.tiles * p.slices;
     for (int i = 0; i < p.stages; i++) {
         barrier_init(l.full + 8u * (uint32_t)i, 2); /* weights and tokens */
         barrier_init(l.empty + 8u * (uint32_t)i, (uint32_t)units);
     }
-    int pairs = streams ? units << f.decoders_log2 << f.blocks_log2 >> 1 : 0;
+    int pairs = ahead ? units << f.decoders_log2 << f.blocks_log2 >> 1 : 0;
     for (int i = 0; i < pairs; i++) {
-        barrier_init(f.full + 8u * (uint32_t)i, 1);
-        barrier_init(f.empty + 8u * (uint32_t)i, 1);
+        barrier_init(f.full + 8u * (uint32_t)i, GLYD_LANES);
+        barrier_init(f.empty + 8u * (uint32_t)i, GLYD_LANES);
     }
     barrier_init_fence();
 }
 
-template <int NT, bool STREAMS>
-static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
+template <int NT, glyd_gpu_codes FROM>
+static __global__ void __launch_bounds__(few_warps_max(NT * 8, FROM) * 32, 1)
     linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
 {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ __align__(1024) uint8_t shared[];
-    const few_stage<STREAMS> at(p, NT * 8);
+    const few_stage<FROM> at(p, NT * 8);
     uint32_t start = shared_address(shared);
-    if constexpr (STREAMS)
-        start = (start + GLYD_GPU_WORDS_BYTES - 1) & ~(GLYD_GPU_WORDS_BYTES - 1u);
+    if constexpr (FROM != GLYD_GPU_CODES_PLANE)
+        start = (start + LOOKUP_BYTES - 1) & ~(LOOKUP_BYTES - 1);
     const few_layout l(p, at, start, NT);
     int units = p.tiles * p.slices, warp = (int)threadIdx.x / 32;
     grid_let_next();
@@ -428,21 +515,19 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
                     0,        p.decoders_log2, p.planes_log2};
     f.empty = f.full + ((uint32_t)units << p.decoders_log2 << p.planes_log2) / 2 * 8;
     if (threadIdx.x == 0)
-        few_barriers(p, l, f, STREAMS);
+        few_barriers(p, l, f, FROM == GLYD_GPU_CODES_AHEAD);
     __syncthreads(); /* the barriers are there */
     if (warp == units || warp == units + 1) {
         if (threadIdx.x % 32 == 0 && warp == units)
-            few_feed_weights<STREAMS>(p, maps, NT * 8, l.ring, l.full);
+            few_feed_weights<FROM>(p, maps, NT * 8, l.ring, l.full);
         else if (threadIdx.x % 32 == 0)
-            few_feed_tokens<STREAMS>(p, maps, NT * 8, l.ring, l.full);
+            few_feed_tokens<FROM>(p, maps, NT * 8, l.ring, l.full);
         return;
     }
-    if constexpr (STREAMS) {
-        uint32_t *lookup = (uint32_t *)__cvta_shared_to_generic(l.lookup);
-        int threads = (int)blockDim.x - 64;
-        lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table,
-                     (int)threadIdx.x - (warp > units ? 64 : 0), threads);
-        group_sync(2, threads); /* the lookup is there */
+    if constexpr (FROM == GLYD_GPU_CODES_AHEAD) {
+        uint32_t lookup =
+            lookup_make(l.lookup, l.scratch, p.w.table, (int)threadIdx.x - (warp > units ? 64 : 0),
+                        (int)blockDim.x - 64);
         if (warp > units) {
             int decoder = warp - units - 2, unit = decoder >> p.decoders_log2;
             int tile = few_tile(p, unit);
@@ -453,18 +538,18 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, STREAMS) * 32, 1)
         }
     }
     float sum[NT][4] = {};
-    few_chain<NT, STREAMS>(p, f, sum, l.ring, l.full);
+    few_chain<NT, FROM>(p, f, sum, l);
     grid_wait(); /* those before may still read what is written now */
     if (few_add_slices<NT>(p, sum, (float *)__cvta_shared_to_generic(l.sums)))
         few_store<NT>(p, sum);
 #endif
 }
 
-template <int NT, bool STREAMS>
+template <int NT, glyd_gpu_codes FROM>
 static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
                               const linear_maps &maps, cudaStream_t stream, glyd_error *err)
 {
-    auto kernel = linear_few_kernel<NT, STREAMS>;
+    auto kernel = linear_few_kernel<NT, FROM>;
     GLYD_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                               config->shared_bytes),
                          "linear", err));
@@ -477,6 +562,20 @@ static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
     launch.attrs = &early;
     launch.numAttrs = launch_early(config, &early);
     return cuda_status(cudaLaunchKernelEx(&launch, kernel, maps, p), "linear", err);
+}
+
+template <glyd_gpu_codes FROM>
+static glyd_status few_launch_from(const few_args &p, const glyd_gpu_config *config,
+                                   const linear_maps &maps, cudaStream_t stream, glyd_error *err)
+{
+    switch (config->token_tile) {
+    case 8:
+        return few_launch<1, FROM>(p, config, maps, stream, err);
+    case 16:
+        return few_launch<2, FROM>(p, config, maps, stream, err);
+    default:
+        return few_launch<4, FROM>(p, config, maps, stream, err);
+    }
 }
 
 extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
@@ -498,15 +597,12 @@ extern "C" glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
     p.stages = config->stages;
     p.decoders_log2 = config->decoders_log2;
     p.planes_log2 = config->planes_log2;
-    if (config->streams)
-        return config->token_tile == 8 ? few_launch<1, true>(p, config, maps, stream, err)
-                                       : few_launch<2, true>(p, config, maps, stream, err);
-    switch (config->token_tile) {
-    case 8:
-        return few_launch<1, false>(p, config, maps, stream, err);
-    case 16:
-        return few_launch<2, false>(p, config, maps, stream, err);
+    switch (config->codes) {
+    case GLYD_GPU_CODES_AHEAD:
+        return few_launch_from<GLYD_GPU_CODES_AHEAD>(p, config, maps, stream, err);
+    case GLYD_GPU_CODES_HERE:
+        return few_launch_from<GLYD_GPU_CODES_HERE>(p, config, maps, stream, err);
     default:
-        return few_launch<4, false>(p, config, maps, stream, err);
+        return few_launch_from<GLYD_GPU_CODES_PLANE>(p, config, maps, stream, err);
     }
 }

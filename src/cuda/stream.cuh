@@ -12,34 +12,69 @@
 #include "cuda/fragment.cuh"
 
 /* An entry of the lookup: the pair's number of bits in its low five, and its codes at bits 7 and
- * 23, where a weight has its exponent.
- *
- * Threads 0..n_threads-1 of a CTA turn the matrix's `table` into the lookup; `scratch` is 32 words,
- * barrier 2 is used. The caller synchronises afterwards. */
-static __device__ void lookup_build(uint32_t *lookup, uint32_t *scratch, const uint8_t *table,
-                                    int thread, int n_threads)
+ * 23, where a weight has its exponent. */
+static constexpr uint32_t LOOKUP_BYTES = GLYD_LOOKUP_ENTRIES * 4;
+static_assert(GLYD_GPU_LOOKUP_SCRATCH_BYTES == 32 * 4 + GLYD_PAIRS, "limits, firsts and symbols");
+
+/* Threads 0..n_threads-1 of a CTA, whole warps, turn the matrix's `table` into the lookup at shared
+ * address `at`, and meet at barrier 2. `scratch`: GLYD_GPU_LOOKUP_SCRATCH_BYTES. Returns `at`. */
+static __device__ uint32_t lookup_make(uint32_t at, uint32_t scratch_at, const uint8_t *table,
+                                       int thread, int n_threads)
 {
-    uint32_t *limit = scratch, *first = scratch + 16;
-    if (thread == 0) {
-        const uint16_t *counts = (const uint16_t *)table;
-        uint32_t code = 0, symbols = 0;
-        for (int n = 1; n <= GLYD_CODE_BITS_MAX; n++, code <<= 1) {
-            first[n] = symbols - code; /* a code of n bits plus this is its symbol's index */
-            code += counts[n];
-            symbols += counts[n];
-            limit[n] = code << (GLYD_CODE_BITS_MAX - n);
+    uint32_t *lookup = (uint32_t *)__cvta_shared_to_generic(at);
+    uint32_t *scratch = (uint32_t *)__cvta_shared_to_generic(scratch_at);
+    uint32_t *limit = scratch, *first = scratch + 16, *symbols = scratch + 32;
+    const uint32_t *words = (const uint32_t *)(table + GLYD_TABLE_SYMBOLS_OFFSET);
+    for (int i = thread; i < GLYD_PAIRS / 4; i += n_threads)
+        symbols[i] = words[i];
+    if (thread < GLYD_LANES) { /* lane n: codes of n bits */
+        uint32_t n = (uint32_t)thread, in_use = n <= GLYD_CODE_BITS_MAX;
+        uint32_t count = n && in_use ? ((const uint16_t *)table)[n] : 0;
+        uint32_t width = in_use ? GLYD_CODE_BITS_MAX - n : 0;
+        uint32_t below = count, space = count << width; /* sums up to this lane */
+        for (int step = 1; step < 16; step <<= 1) {
+            uint32_t b = __shfl_up_sync(0xffffffffu, below, step);
+            uint32_t c = __shfl_up_sync(0xffffffffu, space, step);
+            below += thread >= step ? b : 0;
+            space += thread >= step ? c : 0;
+        }
+        if (n < 16) {
+            limit[n] = in_use ? space : 1u << GLYD_CODE_BITS_MAX;
+            /* A code of n bits plus this is its symbol's index. */
+            first[n] = (below - count) - ((space >> width) - count);
         }
     }
-    group_sync(2, n_threads); /* the limits are there */
+    group_sync(2, n_threads); /* the limits and symbols are there */
     for (uint32_t i = (uint32_t)thread; i < GLYD_LOOKUP_ENTRIES; i += (uint32_t)n_threads) {
         uint32_t code = __brev(i) >> (32 - GLYD_CODE_BITS_MAX); /* the first bit highest */
         uint32_t n = 1;
-        while (n < GLYD_CODE_BITS_MAX && code >= limit[n])
-            n++;
+#pragma unroll
+        for (int bits = 1; bits < GLYD_CODE_BITS_MAX; bits++)
+            n += code >= limit[bits];
         uint32_t index = (code >> (GLYD_CODE_BITS_MAX - n)) + first[n];
-        uint32_t pair = table[GLYD_TABLE_SYMBOLS_OFFSET + (index & (GLYD_PAIRS - 1))];
+        uint32_t pair = ((const uint8_t *)symbols)[index & (GLYD_PAIRS - 1)];
         lookup[i] = n | (pair & 15) << 7 | (pair >> 4) << 23;
     }
+    group_sync(2, n_threads);                 /* the lookup is there */
+    asm volatile("" : "+r"(at) : : "memory"); /* reads of it are not ordered otherwise */
+    return at;
+}
+
+/* The entry of the pair that `bits` begin with. `lookup` is a shared address aligned to
+ * LOOKUP_BYTES, so that masking and adding are one instruction; what it points to does not change.
+ */
+static __device__ __forceinline__ uint32_t lookup_at(uint32_t lookup, uint32_t bits)
+{
+    uint32_t entry;
+    asm("{\n"
+        ".reg .b32 at;\n"
+        "shl.b32 at,%1,2;\n"
+        "lop3.b32 at,at,%2,%3,0xea;\n"
+        "ld.shared.u32 %0,[at];\n"
+        "}"
+        : "=r"(entry)
+        : "r"(bits), "n"(LOOKUP_BYTES - 4), "r"(lookup));
+    return entry;
 }
 
 static constexpr uint32_t WORDS_BYTES = GLYD_GPU_WORDS_BYTES; /* of a ring, and its alignment */
@@ -49,63 +84,81 @@ static constexpr uint32_t BLOCK_BYTES_MAX = GLYD_BLOCK_STEPS * GLYD_LANES * 4;
 static constexpr int CHUNKS_AHEAD = (WORDS_BYTES - WORDS_CHUNK - BLOCK_BYTES_MAX) / WORDS_CHUNK;
 static_assert(CHUNKS_AHEAD > 0, "a block and a copy ahead");
 
-/* A lane's part of a run. The word dealt last may still be on its way: the first lookup of a step
- * needs only bits that lie before it (at most 21 taken + 11 looked up), and does not wait. */
+/* A lane's part of a run: three words, of which the first is being used up. In the run's last block
+ * a third word is not replaced any more, and the lane goes on with two. */
 typedef struct stream {
-    uint32_t low, high; /* the next bits: those of `low` from `at` on, then those of `high` */
-    uint32_t sooner;    /* what `high` was before the last deal */
-    uint32_t at;        /* its low six bits; what is above them means nothing */
-    uint32_t next;      /* byte offset of the next word to be dealt; the same in every lane */
+    uint32_t low, high, top; /* the next bits: those of `low` from `at` on, then the others' */
+    uint32_t at;    /* bits taken, modulo 32 in its low five; bit 5 flips with each word used
+                       up; what is above means nothing */
+    uint32_t next;  /* byte offset of the next word to be dealt; the same in every lane */
+    uint32_t three; /* last block: whether `top` is still there */
 } stream;
 
 /* Two pairs: registers 2q and 2q + 1 of a group, as lookup entries. Shifts take their low five
- * bits of what they are given, so entries are shifted by and added up as they are. */
-static __device__ __forceinline__ void stream_take(stream *s, const uint32_t *lookup,
-                                                   uint32_t *even, uint32_t *odd)
+ * bits of what they are given, so entries are shifted by and added up as they are. Returns what
+ * `at` becomes. */
+static __device__ __forceinline__ uint32_t stream_take(const stream *s, uint32_t lookup,
+                                                       uint32_t *even, uint32_t *odd)
 {
-    uint32_t first = __funnelshift_r(s->low, s->sooner, s->at);
-    *even = lookup[first & (GLYD_LOOKUP_ENTRIES - 1)];
     uint32_t bits = __funnelshift_r(s->low, s->high, s->at);
-    bits = __funnelshift_r(bits, 0, *even);
-    *odd = lookup[bits & (GLYD_LOOKUP_ENTRIES - 1)];
-    s->at += *even + *odd;
+    *even = lookup_at(lookup, bits);
+    *odd = lookup_at(lookup, __funnelshift_r(bits, 0, *even));
+    return s->at + *even + *odd;
 }
 
-/* Before a run's last step a lane is dealt a word only where what is left of its second one may not
- * suffice; before every other step, where it has used up a word. */
-static constexpr uint32_t DEAL_FROM = 64 - GLYD_REFILL_BITS;
-static constexpr uint32_t DEAL_FROM_LAST = 64 - GLYD_REFILL_LAST_BITS;
-static_assert(DEAL_FROM == 32, "a lane that is dealt a word has used up its first");
+static_assert(GLYD_REFILL_BITS == 64 && GLYD_REFILL_END_BITS == 32,
+              "a lane that is dealt a word has used up one of three, or of two");
 
-/* The lanes that are dealt a word, and this lane's turn among them in bytes. `used` is the bits it
- * has used of its two words. */
-static __device__ __forceinline__ uint32_t stream_mask(const stream *s, uint32_t used,
-                                                       uint32_t deal_from, uint32_t lanes_before,
-                                                       uint32_t *turn)
+/* Deal words from a ring in shared memory: to the lanes that have used up one, as `at` says. The
+ * word is needed two steps later at the earliest. The load is not ordered by the compiler:
+ * words_keep gives `ring` and takes what was loaded. */
+static __device__ __forceinline__ void stream_deal(stream *s, uint32_t at, uint32_t lanes_before,
+                                                   uint32_t ring)
 {
-    uint32_t mask = __ballot_sync(0xffffffffu, used >= deal_from);
-    *turn = (uint32_t)__popc(mask & lanes_before) * 4 + s->next;
-    return mask;
+    uint32_t turned = at ^ s->at;
+    asm("{\n"
+        ".reg .pred dealt;\n"
+        ".reg .b32 mask, turn, n;\n"
+        "and.b32 turn,%4,32;\n"
+        "setp.ne.u32 dealt,turn,0;\n"
+        "vote.sync.ballot.b32 mask,dealt,0xffffffff;\n"
+        "and.b32 turn,mask,%5;\n"
+        "popc.b32 turn,turn;\n"
+        "mad.lo.u32 turn,turn,4,%3;\n"
+        "lop3.b32 turn,turn,%7,%6,0xea;\n" /* turn & %7 | ring */
+        "popc.b32 n,mask;\n"
+        "mad.lo.u32 %3,n,4,%3;\n"
+        "selp.b32 %0,%1,%0,dealt;\n"
+        "selp.b32 %1,%2,%1,dealt;\n"
+        "@dealt ld.shared.u32 %2,[turn];\n"
+        "}"
+        : "+r"(s->low), "+r"(s->high), "+r"(s->top), "+r"(s->next)
+        : "r"(turned), "r"(lanes_before), "r"(ring), "n"(WORDS_BYTES - 4));
+    s->at = at;
 }
 
-/* Deal words from a ring in shared memory. */
-static __device__ __forceinline__ void stream_deal(stream *s, uint32_t deal_from,
-                                                   uint32_t lanes_before, uint32_t ring)
+/* The same in a run's last block: to the lanes that have used up one of two. `late`: the run's last
+ * step follows, and lanes go without where what is left suffices. */
+static __device__ __forceinline__ void stream_deal_end(stream *s, uint32_t at, bool late,
+                                                       uint32_t lanes_before, uint32_t ring)
 {
-    uint32_t used = s->at & 63; /* the rest of `at` is left over from entries */
-    uint32_t turn, mask = stream_mask(s, used, deal_from, lanes_before, &turn);
-    s->sooner = s->high;
-    asm volatile("{\n"
-                 ".reg .pred moves, dealt;\n"
-                 "setp.ge.u32 moves,%2,32;\n"
-                 "setp.ge.u32 dealt,%2,%4;\n"
-                 "@moves mov.u32 %0,%1;\n"
-                 "@dealt ld.shared.u32 %1,[%3];\n"
-                 "}"
-                 : "+r"(s->low), "+r"(s->high)
-                 : "r"(used), "r"((turn & (WORDS_BYTES - 4)) | ring), "r"(deal_from)
-                 : "memory");
-    s->at &= 31;
+    bool moves = ((at ^ s->at) & 32) != 0;
+    bool enough = late && (at & 31) < 32 - GLYD_REFILL_LAST_BITS;
+    uint32_t dealt = moves && !s->three && !enough;
+    uint32_t mask = __ballot_sync(0xffffffffu, dealt);
+    uint32_t from = (uint32_t)__popc(mask & lanes_before) * 4 + s->next;
+    from = (from & (WORDS_BYTES - 4)) | ring;
+    s->low = moves ? s->high : s->low;
+    s->high = moves ? s->top : s->high;
+    asm("{\n"
+        ".reg .pred dealt;\n"
+        "setp.ne.u32 dealt,%1,0;\n"
+        "@dealt ld.shared.u32 %0,[%2];\n"
+        "}"
+        : "+r"(s->high)
+        : "r"(dealt), "r"(from));
+    s->three = s->three && !moves;
+    s->at = at;
     s->next += (uint32_t)__popc(mask) * 4;
 }
 
@@ -133,15 +186,24 @@ static __device__ __forceinline__ void words_ask(word_ring *r)
     r->asked += WORDS_CHUNK;
 }
 
-/* Keep the ring full and wait for the words of the next block: those before `next` + the most
- * that a block takes. */
-static __device__ __forceinline__ void words_keep(word_ring *r, uint32_t next)
+/* Fill the ring for the first time: it is waited for later. */
+static __device__ __forceinline__ void words_ask_all(word_ring *r)
 {
+    while (r->asked < WORDS_BYTES)
+        words_ask(r);
+}
+
+/* Keep the ring full and wait for the words of the next block: those before `next` + the most
+ * that a block takes. `read` is what was read last. */
+static __device__ __forceinline__ void words_keep(word_ring *r, uint32_t next, uint32_t read)
+{
+    asm volatile("" : : "r"(read) : "memory");
     __syncwarp(); /* every lane has read the words before `next` */
     while (r->asked + WORDS_CHUNK <= next + WORDS_BYTES)
         words_ask(r);
     copy_async_wait<CHUNKS_AHEAD>();
     __syncwarp(); /* every lane's part is there */
+    asm volatile("" : "+r"(r->ring) : : "memory");
 }
 
 static __device__ __forceinline__ uint32_t words_at(const word_ring &r, uint32_t offset)
@@ -159,36 +221,71 @@ static __device__ __forceinline__ void words_start(word_ring *r, const uint8_t *
     r->asked = 0;
 }
 
-/* Begin the run whose words are at offset `at`. */
-static __device__ __forceinline__ void run_open(stream *s, word_ring *r, uint32_t at)
+/* Begin the run of `blocks` blocks whose words are at offset `at`. */
+static __device__ __forceinline__ void run_open(stream *s, word_ring *r, uint32_t at, int blocks)
 {
-    words_keep(r, at);
-    s->low = words_at(*r, at + (uint32_t)r->lane * 4);
-    s->high = s->sooner = words_at(*r, at + (uint32_t)(GLYD_LANES + r->lane) * 4);
+    words_keep(r, at, s->top);
+    at += (uint32_t)r->lane * 4;
+    s->low = words_at(*r, at);
+    s->high = words_at(*r, at + GLYD_LANES * 4);
+    s->top = words_at(*r, at + 2 * GLYD_LANES * 4);
     s->at = 0;
-    s->next = at + 2 * GLYD_LANES * 4;
+    s->three = blocks > 1;
+    s->next = at - (uint32_t)r->lane * 4 + (uint32_t)glyd_run_first_words(blocks) * GLYD_LANES * 4;
 }
 
-/* The lane's four code words of the run's next block, whose words have been waited for; `last`: the
- * run ends with it. After a run's last step a deal takes words that are none of its own: nobody
- * uses them. */
-static __device__ __forceinline__ uint4 run_block(stream *s, const word_ring &r,
-                                                  const uint32_t *lookup, bool last)
+/* One step of the run's next block, whose words have been waited for: entries of registers 2q and
+ * 2q + 1 of a group. END: the run ends with this block. After a run's last step a deal takes words
+ * that are none of its own: nobody uses them. */
+template <bool END>
+static __device__ __forceinline__ void run_step(stream *s, const word_ring &r, uint32_t lookup,
+                                                int step, uint32_t lanes_before, uint32_t *e)
 {
-    uint32_t deal_from_end = last ? DEAL_FROM_LAST : DEAL_FROM;
+    uint32_t at = stream_take(s, lookup, &e[0], &e[1]);
+    if constexpr (END)
+        stream_deal_end(s, at, step == GLYD_BLOCK_STEPS - 2, lanes_before, r.ring);
+    else
+        stream_deal(s, at, lanes_before, r.ring);
+}
+
+template <bool END>
+static __device__ __forceinline__ uint4 run_codes(stream *s, const word_ring &r, uint32_t lookup)
+{
     uint32_t code[GLYD_BLOCK_GROUPS], lanes_before = (1u << r.lane) - 1;
 #pragma unroll
     for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
         uint32_t e[4];
-#pragma unroll
-        for (int q = 0; q < 2; q++) {
-            stream_take(s, lookup, &e[2 * q], &e[2 * q + 1]);
-            bool end = j == GLYD_BLOCK_GROUPS - 1 && q == 0; /* one step of the block is left */
-            stream_deal(s, end ? deal_from_end : DEAL_FROM, lanes_before, r.ring);
-        }
+        run_step<END>(s, r, lookup, 2 * j, lanes_before, e);
+        run_step<END>(s, r, lookup, 2 * j + 1, lanes_before, e + 2);
         code[j] = code_word(e);
     }
     return make_uint4(code[0], code[1], code[2], code[3]);
+}
+
+/* The lane's four code words of the run's next block; `last`: the run ends with it. */
+static __device__ __forceinline__ uint4 run_block(stream *s, const word_ring &r, uint32_t lookup,
+                                                  bool last)
+{
+    return last ? run_codes<true>(s, r, lookup) : run_codes<false>(s, r, lookup);
+}
+
+/* The 16 registers of the run's next block, straight from the streams. `between(i)` is done after
+ * step i, so that what it does overlaps. */
+template <bool END, typename F>
+static __device__ __forceinline__ void run_fragment(stream *s, const word_ring &r, uint32_t lookup,
+                                                    uint32_t *a, uint4 sm0, uint4 sm1,
+                                                    tile_bases base, F between)
+{
+    const uint32_t sm[8] = {sm0.x, sm0.y, sm0.z, sm0.w, sm1.x, sm1.y, sm1.z, sm1.w};
+    uint32_t lanes_before = (1u << r.lane) - 1;
+#pragma unroll
+    for (int i = 0; i < GLYD_BLOCK_STEPS; i++) {
+        uint32_t e[2];
+        run_step<END>(s, r, lookup, i, lanes_before, e);
+        a[2 * i] = bits_of(base.sm_mask, sm[i], e[0] + base.low);
+        a[2 * i + 1] = bits_of(base.sm_mask, __byte_perm(sm[i], 0, 0x2301), e[1] + base.high);
+        between(i);
+    }
 }
 
 #endif

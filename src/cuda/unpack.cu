@@ -15,28 +15,36 @@
 #include "cuda/stream.cuh"
 
 static constexpr int WARPS = 4;
-static constexpr int ROW_PITCH = GLYD_BLOCK_COLS * 2 + 16;    /* rows g start 4 banks apart */
-static constexpr int LOOKUP_WORDS = GLYD_LOOKUP_ENTRIES + 32; /* with what building it needs */
-/* The rings, wherever in shared memory their alignment puts them, and the lookup. */
-static constexpr size_t STREAM_BYTES = (WARPS + 1) * WORDS_BYTES + LOOKUP_WORDS * 4;
+static constexpr int ROW_PITCH = GLYD_BLOCK_COLS * 2 + 16; /* rows g start 4 banks apart */
+/* The lookup, wherever in shared memory its alignment puts it, the rings, and scratch. */
+static constexpr size_t STREAM_BYTES =
+    2 * LOOKUP_BYTES - 1024 + WARPS * WORDS_BYTES + GLYD_GPU_LOOKUP_SCRATCH_BYTES;
 
-static __device__ __forceinline__ uint8_t *words_aligned(uint8_t *shared)
+/* Where these are, as shared addresses. */
+typedef struct stream_parts {
+    uint32_t lookup, rings, scratch;
+} stream_parts;
+
+static __device__ __forceinline__ stream_parts stream_parts_of(uint8_t *shared)
 {
-    uint32_t at = shared_address(shared);
-    return shared + ((WORDS_BYTES - at % WORDS_BYTES) % WORDS_BYTES);
+    stream_parts p;
+    p.lookup = (shared_address(shared) + LOOKUP_BYTES - 1) & ~(LOOKUP_BYTES - 1);
+    p.rings = p.lookup + LOOKUP_BYTES;
+    p.scratch = p.rings + WARPS * WORDS_BYTES;
+    return p;
 }
 
 /* Open run `run` of a tile; the warps' rings are at `rings`. */
 static __device__ __forceinline__ void warp_run_open(stream *s, word_ring *words,
                                                      const packed_arrays &w, int tile, int run,
-                                                     const uint8_t *rings, int lane)
+                                                     uint32_t rings, int lane)
 {
     int runs = (w.blocks + w.run_blocks - 1) / w.run_blocks;
-    words->ring = shared_address(rings) + threadIdx.x / 32 * WORDS_BYTES;
+    words->ring = rings + threadIdx.x / 32 * WORDS_BYTES;
     words->lane = lane;
     words_start(words, w.codes, w.entries[(int64_t)tile * runs + run],
                 w.entries[(int64_t)w.tiles * runs]);
-    run_open(s, words, 0);
+    run_open(s, words, 0, min(w.run_blocks, w.blocks - run * w.run_blocks));
 }
 
 typedef struct unpack_args {
@@ -106,14 +114,12 @@ template <bool STREAMS>
 static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_args p)
 {
     extern __shared__ __align__(16) uint8_t shared[];
-    uint8_t *start = STREAMS ? words_aligned(shared) : shared;
-    uint32_t *lookup = (uint32_t *)(start + WARPS * WORDS_BYTES);
-    uint8_t *rows = (STREAMS ? (uint8_t *)(lookup + LOOKUP_WORDS) : start) +
-                    threadIdx.x / 32 * GLYD_TILE_ROWS * ROW_PITCH;
-    if constexpr (STREAMS) {
-        lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, p.w.table, (int)threadIdx.x, WARPS * 32);
-        __syncthreads(); /* the lookup is there */
-    }
+    uint8_t *rows =
+        shared + (STREAMS ? STREAM_BYTES : 0) + threadIdx.x / 32 * GLYD_TILE_ROWS * ROW_PITCH;
+    stream_parts parts = stream_parts_of(shared);
+    uint32_t lookup = 0;
+    if constexpr (STREAMS)
+        lookup = lookup_make(parts.lookup, parts.scratch, p.w.table, (int)threadIdx.x, WARPS * 32);
     int lane = (int)threadIdx.x % 32;
     int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (task >= (int64_t)p.tiles * p.runs)
@@ -129,15 +135,15 @@ static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_
     tile_bases base = bases_of(p.w, r.tile, lane);
     escape_window escapes = escapes_from(p.w, r.tile, block, lane);
     word_ring words = {};
-    stream stream;
+    stream stream = {};
     if constexpr (STREAMS)
-        warp_run_open(&stream, &words, p.w, r.tile, run, start, lane);
+        warp_run_open(&stream, &words, p.w, r.tile, run, parts.rings, lane);
     for (; block < end; block++) {
         int64_t at = (int64_t)r.tile * p.w.blocks + block;
         const uint4 *sm = (const uint4 *)p.w.sm + at * (GLYD_BLOCK_SM_WORDS / 4) + lane;
         uint4 sm0 = load_once(sm), sm1 = load_once(sm + 32), codes;
         if constexpr (STREAMS) {
-            words_keep(&words, stream.next);
+            words_keep(&words, stream.next, stream.high ^ stream.top);
             codes = run_block(&stream, words, lookup, block + 1 == end);
         } else {
             codes = load_once((const uint4 *)p.w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane);
@@ -163,10 +169,9 @@ static __global__ void __launch_bounds__(WARPS * 32)
     expand_kernel(const packed_arrays w, uint4 *codes)
 {
     extern __shared__ __align__(16) uint8_t shared[];
-    uint8_t *start = words_aligned(shared);
-    uint32_t *lookup = (uint32_t *)(start + WARPS * WORDS_BYTES);
-    lookup_build(lookup, lookup + GLYD_LOOKUP_ENTRIES, w.table, (int)threadIdx.x, WARPS * 32);
-    __syncthreads(); /* the lookup is there */
+    stream_parts parts = stream_parts_of(shared);
+    uint32_t lookup =
+        lookup_make(parts.lookup, parts.scratch, w.table, (int)threadIdx.x, WARPS * 32);
     int lane = (int)threadIdx.x % 32, runs = (w.blocks + w.run_blocks - 1) / w.run_blocks;
     int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (task >= (int64_t)w.tiles * runs)
@@ -174,11 +179,11 @@ static __global__ void __launch_bounds__(WARPS * 32)
     int tile = (int)(task / runs), run = (int)(task % runs), block = run * w.run_blocks;
     int end = min(block + w.run_blocks, w.blocks);
     word_ring words;
-    stream s;
-    warp_run_open(&s, &words, w, tile, run, start, lane);
+    stream s = {};
+    warp_run_open(&s, &words, w, tile, run, parts.rings, lane);
     uint4 *to = codes + ((int64_t)tile * w.blocks + block) * (GLYD_BLOCK_CODE_WORDS / 4) + lane;
     for (; block < end; block++, to += GLYD_BLOCK_CODE_WORDS / 4) {
-        words_keep(&words, s.next);
+        words_keep(&words, s.next, s.high ^ s.top);
         *to = run_block(&s, words, lookup, block + 1 == end);
     }
     copy_async_wait<0>();

@@ -296,24 +296,26 @@ static void check_linear(subject *s, int slices, bool bias, counts *n)
     bool ok = glyd_gpu_linear(&a, NULL, &err) == GLYD_OK;
     ok = fetch(s, elements, s->y) && ok && same_results(s, s->y, s->y_plain);
     report(s, n, "linear", ok);
-    int seen_kernel = -1, seen_tile = -1, seen_tiles = -1, seen_decoders = -1;
+    int seen_kernel = -1, seen_tile = -1, seen_tiles = -1, seen_decoders = -1, seen_codes = -1;
     for (int i = 0; glyd_gpu_config_candidate(&shape, i, &config); i++) {
         if (config.kernel == GLYD_GPU_KERNEL_PLAIN)
             continue;
         /* Depths of the ring differ by the CTAs an SM: one of each shape will do. */
         if (seen_kernel == (int)config.kernel && seen_tile == config.token_tile &&
-            seen_tiles == config.tiles && seen_decoders == config.decoders_log2)
+            seen_tiles == config.tiles && seen_decoders == config.decoders_log2 &&
+            seen_codes == (int)config.codes)
             continue;
         seen_kernel = (int)config.kernel;
         seen_tile = config.token_tile;
         seen_tiles = config.tiles;
         seen_decoders = config.decoders_log2;
+        seen_codes = (int)config.codes;
         poison(s, elements);
         ok = glyd_gpu_linear_with(&a, &config, NULL, &err) == GLYD_OK;
         ok = fetch(s, elements, s->y) && ok && same_results(s, s->y, s->y_plain);
         char what[128];
-        snprintf(what, sizeof what, "linear kernel %d, tile %d x %d, %d slices, streams %d:%d",
-                 (int)config.kernel, config.token_tile, config.tiles, slices, config.streams,
+        snprintf(what, sizeof what, "linear kernel %d, tile %d x %d, %d slices, codes %d:%d",
+                 (int)config.kernel, config.token_tile, config.tiles, slices, (int)config.codes,
                  config.decoders_log2);
         report(s, n, what, ok);
     }

@@ -148,10 +148,11 @@ static void assert_config_fits(const glyd_gpu_shape *s, const glyd_gpu_config *c
     int rows = c->kernel == GLYD_GPU_KERNEL_FEW ? 16 * c->tiles : 64 * c->tiles;
     assert_true(c->grid_rows * rows >= s->rows);
     if (c->kernel == GLYD_GPU_KERNEL_FEW)
-        assert_true(c->tiles * s->slices <= GLYD_GPU_FEW_UNITS_MAX);
+        assert_true(c->tiles * s->slices <= GLYD_GPU_FEW_HERE_UNITS_MAX);
     else
         assert_true(s->slices <= GLYD_GPU_CLUSTER_MAX);
-    assert_true(s->layout == GLYD_LAYOUT_MMA ? c->expand != c->streams : !c->expand && !c->streams);
+    assert_true(s->layout == GLYD_LAYOUT_MMA ? c->expand != (c->codes != GLYD_GPU_CODES_PLANE)
+                                             : !c->expand && c->codes == GLYD_GPU_CODES_PLANE);
 }
 
 static void test_configs_fit(void **state)
