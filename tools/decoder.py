@@ -47,11 +47,10 @@ def read_table(table):
 def decode_run(words, blocks, codes):
     """A run's words to pairs[lane] = symbols in the order block, group, register."""
     pairs = [[] for _ in range(32)]
-    first, steps = 3 if blocks > 1 else 2, blocks * 8
-    need(len(words) >= 32 * first, "codes: a run is shorter than its lanes' first words")
-    buffer = [sum(words[32 * i + lane] << 32 * i for i in range(first)) for lane in range(32)]
-    held = [32 * first] * 32
-    dealt = 32 * first
+    need(len(words) >= 64, "codes: a run is shorter than its lanes' first words")
+    buffer = [words[lane] | words[32 + lane] << 32 for lane in range(32)]
+    held = [64] * 32
+    dealt, steps = 64, blocks * 8
     for step in range(steps):
         for lane in range(32):
             for _ in range(2):
@@ -61,7 +60,7 @@ def decode_run(words, blocks, codes):
                 pairs[lane].append(codes[bits, buffer[lane] & ((1 << bits) - 1)])
                 buffer[lane] >>= bits
                 held[lane] -= bits
-        refill = 21 if step + 2 == steps else 32 if step + 8 >= steps else 64
+        refill = 21 if step + 2 == steps else 30 if step + 8 >= steps else 62
         for lane in range(32):
             if step + 1 < steps and held[lane] <= refill:
                 need(dealt < len(words), "codes: a run ends early")

@@ -31,8 +31,8 @@ class Choice:
     symbols: str = "pair"
     limit: int = 11
     run_blocks: int = 16
-    refill: int = 64
-    refill_end: int = 32  # in a run's last block
+    refill: int = 62
+    refill_end: int = 30  # in a run's last block
     refill_last: int = 21  # before a run's last step
     prune: bool = True  # escapes instead of codes for the rarest pairs
 
@@ -121,9 +121,8 @@ def stream_bytes(bits, choice):
         run = bits[:, first : first + choice.run_blocks]
         run = run.transpose(1, 3, 0, 2).reshape(-1, tiles, 32)  # step, tile, lane
         a_block = bits.shape[3]
-        words = 3 if choice.refill > 32 and len(run) > a_block else 2
-        held = np.full((tiles, 32), words * 32)
-        dealt = np.full(tiles, words * 32)
+        held = np.full((tiles, 32), 64)
+        dealt = np.full(tiles, 64)
         for i, step in enumerate(run[:-1]):
             held = held - step
             refill = choice.refill_end if i + a_block >= len(run) else choice.refill
@@ -172,9 +171,9 @@ def gaussian(rows, cols):
 
 STUDIES = [
     ("as it is", {}),
-    ("words at 64 bits or fewer to the end", {"refill_end": 64, "refill_last": 64}),
-    ("words at 32 bits or fewer everywhere", {"refill": 32, "refill_last": 32}),
-    ("words at 32 bits or fewer, before the last step 21", {"refill": 32}),
+    ("words at 62 bits or fewer to the end", {"refill_end": 62, "refill_last": 62}),
+    ("words at 30 bits or fewer everywhere", {"refill": 30, "refill_last": 30}),
+    ("words at 30 bits or fewer, before the last step 21", {"refill": 30}),
     ("words at 21 bits or fewer everywhere", {"refill": 21, "refill_end": 21}),
     ("a code for every pair, however rare", {"prune": False}),
     ("base a row, fewest escapes, not lined up", {"base": "fewest"}),

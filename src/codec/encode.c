@@ -48,13 +48,13 @@ int64_t glyd_encode_run(glyd_encoder *encoder, const glyd_prefix *prefix, const 
                         int blocks, uint8_t *out)
 {
     uint8_t *to = out;
-    int in_buffer[GLYD_LANES], next[GLYD_LANES], first = glyd_run_first_words(blocks);
+    int in_buffer[GLYD_LANES], next[GLYD_LANES];
     for (int lane = 0; lane < GLYD_LANES; lane++) {
         write_lane(encoder, lane, prefix, codes, blocks);
-        in_buffer[lane] = 32 * first;
-        next[lane] = first;
+        in_buffer[lane] = 64;
+        next[lane] = 2;
     }
-    for (int i = 0; i < first; i++) {
+    for (int i = 0; i < 2; i++) {
         for (int lane = 0; lane < GLYD_LANES; lane++)
             to = put_word(to, encoder->words[lane][i]);
     }

@@ -7,7 +7,7 @@
 #include "codec/prefix.h"
 
 enum {
-    /* Three words are dealt before any is used up, and a fourth for the one that is last. */
+    /* A lane may be dealt three words more than its codes fill. */
     GLYD_LANE_WORDS_MAX = GLYD_RUN_BLOCKS_MAX * GLYD_BLOCK_STEPS * 2 * GLYD_CODE_BITS_MAX / 32 + 4,
 };
 

@@ -30,8 +30,8 @@ enum {
     GLYD_BLOCK_CODE_BYTES = 4 * GLYD_BLOCK_CODE_WORDS,
     GLYD_BLOCK_STEPS = 8, /* mma: a step is half a k16 group, two pairs a lane */
     /* mma: a lane is dealt a word when it holds this or less, */
-    GLYD_REFILL_BITS = 64,
-    GLYD_REFILL_END_BITS = 32,  /* in a run's last block, */
+    GLYD_REFILL_BITS = 62,
+    GLYD_REFILL_END_BITS = 30,  /* in a run's last block, */
     GLYD_REFILL_LAST_BITS = 21, /* and before its last step: what a step may not do with */
     GLYD_BASE_MAX = 240,        /* base + code stays an exponent: at most 255 */
     GLYD_WINDOW = 16,           /* exponents that a row's codes reach */
@@ -62,12 +62,6 @@ GLYD_INLINE int64_t glyd_blocks_of(int64_t cols)
 GLYD_INLINE int64_t glyd_runs_of(int64_t blocks, int run_blocks)
 {
     return (blocks + run_blocks - 1) / run_blocks;
-}
-
-/* Words that each lane is dealt at the start of a run. */
-GLYD_INLINE int glyd_run_first_words(int blocks)
-{
-    return blocks > 1 ? 3 : 2;
 }
 
 /* After step `step` of a run's `steps`, lanes that hold so many bits or fewer are dealt a word. */

@@ -1,6 +1,6 @@
 /* variants.c - the plain-C inner loops, which the vector variants are held to, and the choice.
  *
- * decode: a lane holds more than 32 bits before each step, and a step takes at most 22, so one look
+ * decode: a lane holds more than 30 bits before each step, and a step takes at most 22, so one look
  * at each lane after a step is enough. The lane's 64-bit buffer holds the next of its bits, and a
  * word beyond them waits beside it.
  * SPDX-License-Identifier: Apache-2.0
@@ -39,11 +39,10 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
                       uint32_t *codes, uint64_t *left)
 {
     lane_state lanes[GLYD_LANES] = {0};
-    int first = glyd_run_first_words(blocks);
     int64_t next = 0;
-    if (n_words < first * GLYD_LANES)
+    if (n_words < 2 * GLYD_LANES)
         return -1;
-    for (int i = 0; i < first; i++)
+    for (int i = 0; i < 2; i++)
         for (int l = 0; l < GLYD_LANES; l++)
             append(&lanes[l], glyd_load_u32(words, next++));
     int steps = blocks * GLYD_BLOCK_STEPS;

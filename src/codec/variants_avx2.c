@@ -119,8 +119,7 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
 {
     deal_table deal;
     quarter q[QUARTERS];
-    int first = glyd_run_first_words(blocks);
-    int64_t next = (int64_t)first * GLYD_LANES;
+    int64_t next = 2 * GLYD_LANES;
     if (n_words < next)
         return -1;
     fill_deal_table(&deal);
@@ -128,8 +127,8 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
         const __m256i *from = (const __m256i *)(const void *)words + i;
         q[i].low = _mm256_loadu_si256(from);
         q[i].high = _mm256_loadu_si256(from + QUARTERS);
-        q[i].top = first < 3 ? _mm256_setzero_si256() : _mm256_loadu_si256(from + 2 * QUARTERS);
-        q[i].bits = _mm256_set1_epi32(32 * first);
+        q[i].top = _mm256_setzero_si256();
+        q[i].bits = _mm256_set1_epi32(64);
     }
     int steps = blocks * GLYD_BLOCK_STEPS;
     for (int block = 0, step = 0; block < blocks; block++, codes += GLYD_BLOCK_CODE_WORDS) {

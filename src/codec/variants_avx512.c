@@ -97,16 +97,14 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
                       uint32_t *codes, uint64_t *left)
 {
     half_warp h[HALVES];
-    int first = glyd_run_first_words(blocks);
-    int64_t next = (int64_t)first * GLYD_LANES;
+    int64_t next = 2 * GLYD_LANES;
     if (n_words < next)
         return -1;
     for (int i = 0; i < HALVES; i++) {
         h[i].low = _mm512_loadu_si512(words + i * 64);
         h[i].high = _mm512_loadu_si512(words + (HALVES + i) * 64);
-        h[i].top =
-            first < 3 ? _mm512_setzero_si512() : _mm512_loadu_si512(words + (2 * HALVES + i) * 64);
-        h[i].bits = _mm512_set1_epi32(32 * first);
+        h[i].top = _mm512_setzero_si512();
+        h[i].bits = _mm512_set1_epi32(64);
     }
     int steps = blocks * GLYD_BLOCK_STEPS;
     for (int block = 0, step = 0; block < blocks; block++, codes += GLYD_BLOCK_CODE_WORDS) {

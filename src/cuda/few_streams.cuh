@@ -47,46 +47,68 @@ static __device__ __forceinline__ few_place few_place_of(const few_planes &f, in
     return p;
 }
 
-/* Decode those runs of a unit's slice [first, end) that are decoder `decoder`'s. */
-static __device__ __forceinline__ void few_decode(const packed_arrays &w, const few_planes &f,
-                                                  int tile, int unit, int decoder, int first,
-                                                  int end, uint32_t lookup)
+/* A decoding warp: runs decoder, decoder + decoders, ... of a unit's slice [first, end). */
+typedef struct few_decoder {
+    int unit, first, end, run, lane;
+    const uint32_t *entries; /* of the tile */
+    uint32_t entry, total;   /* of `run`, and the last of all */
+    word_ring words;
+} few_decoder;
+
+/* Ask for the first run's words: this comes before the wait for the lookup. */
+static __device__ __forceinline__ few_decoder few_decoder_start(const packed_arrays &w,
+                                                                const few_planes &f, int tile,
+                                                                int unit, int decoder, int first,
+                                                                int end)
 {
-    int lane = (int)threadIdx.x % 32;
+    few_decoder d;
     int runs = (w.blocks + GLYD_RUN_BLOCKS - 1) / GLYD_RUN_BLOCKS;
-    uint32_t warp = (uint32_t)(unit << f.decoders_log2 | decoder);
-    word_ring r;
-    r.ring = f.words + warp * GLYD_GPU_WORDS_BYTES;
-    r.lane = lane;
-    const uint32_t *entries = w.entries + (int64_t)tile * runs;
-    uint32_t total = w.entries[(int64_t)w.tiles * runs], origin = 0;
-    bool follows = false;
-    for (int run = first / GLYD_RUN_BLOCKS + decoder; run * GLYD_RUN_BLOCKS < end;
-         run += 1 << f.decoders_log2) {
-        uint32_t entry = entries[run];
-        if (!follows) {
-            origin = entry;
-            words_start(&r, w.codes, entry, total);
-        }
+    d.unit = unit;
+    d.first = first;
+    d.end = end;
+    d.run = min(first / GLYD_RUN_BLOCKS + decoder, runs - 1);
+    d.lane = (int)threadIdx.x % 32;
+    d.entries = w.entries + (int64_t)tile * runs;
+    d.entry = d.entries[d.run];
+    d.total = w.entries[(int64_t)w.tiles * runs];
+    d.words.ring = f.words + (uint32_t)(unit << f.decoders_log2 | decoder) * GLYD_GPU_WORDS_BYTES;
+    d.words.lane = d.lane;
+    d.run = first / GLYD_RUN_BLOCKS + decoder;
+    words_start(&d.words, w.codes, d.entry, d.total);
+    words_ask_all(&d.words);
+    return d;
+}
+
+static __device__ __forceinline__ void few_decode(const packed_arrays &w, const few_planes &f,
+                                                  few_decoder *d, uint32_t lookup)
+{
+    uint32_t origin = d->entry;
+    while (d->run * GLYD_RUN_BLOCKS < d->end) {
         stream s = {};
-        follows = f.decoders_log2 == 0;
-        int block = run * GLYD_RUN_BLOCKS, run_end = min(block + GLYD_RUN_BLOCKS, w.blocks);
-        run_open(&s, &r, (entry - origin) * GLYD_RUN_ALIGN, run_end - block);
-        int stop = min(run_end, end);
+        int block = d->run * GLYD_RUN_BLOCKS, run_end = min(block + GLYD_RUN_BLOCKS, w.blocks);
+        run_open(&s, &d->words, (d->entry - origin) * GLYD_RUN_ALIGN);
+        int stop = min(run_end, d->end);
+        d->run += 1 << f.decoders_log2;
+        if (d->run * GLYD_RUN_BLOCKS < d->end)
+            d->entry = d->entries[d->run];
         for (; block < stop; block++) {
-            words_keep(&r, s.next, s.high ^ s.top);
-            uint4 codes = run_block(&s, r, lookup, block + 1 == run_end);
-            if (block < first)
+            words_keep(&d->words, s.next, s.high ^ s.top);
+            uint4 codes = run_block(&s, d->words, lookup, block + 1 == run_end);
+            if (block < d->first)
                 continue;
-            few_place place = few_place_of(f, unit, first, block);
+            few_place place = few_place_of(f, d->unit, d->first, block);
             if (block % 2 == 0)
                 barrier_wait(place.empty, place.parity ^ 1);
-            *((uint4 *)__cvta_shared_to_generic(place.plane) + lane) = codes;
-            if (block % 2 || block + 1 == end)
+            *((uint4 *)__cvta_shared_to_generic(place.plane) + d->lane) = codes;
+            if (block % 2 || block + 1 == d->end)
                 barrier_arrive(place.full); /* every lane: each says that its part is written */
         }
-        if (!follows)
-            copy_async_wait<0>(); /* the next run's words go to the same places */
+        if (f.decoders_log2) { /* the next run's words are elsewhere */
+            copy_async_wait<0>();
+            __syncwarp(); /* nobody reads the old ones any more */
+            origin = d->entry;
+            words_start(&d->words, w.codes, d->entry, d->total);
+        }
     }
     copy_async_wait<0>();
 }

@@ -204,16 +204,10 @@ static __device__ __forceinline__ void few_open_streams(const few_args &p, few_w
     words_ask_all(&k->words);
 }
 
-/* Blocks of the run that begins with, or contains, `block`. */
-static __device__ __forceinline__ int run_blocks_at(const few_args &p, int block)
-{
-    return min(GLYD_RUN_BLOCKS, p.w.blocks - block / GLYD_RUN_BLOCKS * GLYD_RUN_BLOCKS);
-}
-
 /* Decode what of its run comes before the slice. */
 static __device__ __forceinline__ void few_skip(const few_args &p, few_walk *k)
 {
-    run_open(&k->s, &k->words, 0, run_blocks_at(p, k->block));
+    run_open(&k->s, &k->words, 0);
     for (int i = k->block % GLYD_RUN_BLOCKS; i > 0; i--) {
         words_keep(&k->words, k->s.next, k->s.high ^ k->s.top);
         (void)run_codes<false>(&k->s, k->words, k->lookup);
@@ -226,8 +220,7 @@ static __device__ __forceinline__ void few_ready(const few_args &p, few_walk *k,
 {
     if (block % GLYD_RUN_BLOCKS == 0 && block < k->end) {
         int runs = (p.w.blocks + GLYD_RUN_BLOCKS - 1) / GLYD_RUN_BLOCKS;
-        run_open(&k->s, &k->words, (k->entry - k->origin) * GLYD_RUN_ALIGN,
-                 run_blocks_at(p, block));
+        run_open(&k->s, &k->words, (k->entry - k->origin) * GLYD_RUN_ALIGN);
         k->entry = p.w.entries[(int64_t)k->tile * runs + block / GLYD_RUN_BLOCKS + 1];
     }
     words_keep(&k->words, k->s.next, k->s.high ^ k->s.top);
@@ -408,17 +401,12 @@ struct few_layout {
 /* A unit's chain: its sums over its slice. */
 template <int NT, glyd_gpu_codes FROM>
 static __device__ __forceinline__ void few_chain(const few_args &p, const few_planes &planes,
-                                                 float (&sum)[NT][4], const few_layout &l)
+                                                 few_walk &k, float (&sum)[NT][4])
 {
     static_assert(BLOCKS == 2, "two fragments take turns");
-    few_walk k = few_start<NT, FROM>(p, l.ring, l.full);
     int first = k.block;
-    if constexpr (FROM == GLYD_GPU_CODES_HERE) {
-        few_open_streams(p, &k, l.words);
-        int threads = p.tiles * p.slices * GLYD_LANES;
-        k.lookup = lookup_make(l.lookup, l.scratch, p.w.table, (int)threadIdx.x, threads);
+    if constexpr (FROM == GLYD_GPU_CODES_HERE)
         few_skip(p, &k);
-    }
     uint32_t even[GLYD_FRAGMENT_REGISTERS], odd[GLYD_FRAGMENT_REGISTERS];
     few_words words = few_load<FROM>(planes, first, &k, first, 0);
     few_decode_block<FROM>(p, &k, first, words, few_codes<FROM>(k, words, 0), even, [](int) {});
@@ -498,6 +486,63 @@ static __device__ void few_barriers(const few_args &p, const few_layout &l, cons
     barrier_init_fence();
 }
 
+/* The two warps that feed: one makes the barriers, then each brings its part. */
+template <int NT, glyd_gpu_codes FROM>
+static __device__ __forceinline__ void few_feed(const few_args &p, const linear_maps &maps,
+                                                const few_layout &l, const few_planes &f)
+{
+    bool first = (int)threadIdx.x / 32 == p.tiles * p.slices, one = threadIdx.x % 32 == 0;
+    if (first && one)
+        few_barriers(p, l, f, FROM == GLYD_GPU_CODES_AHEAD);
+    group_sync(3, 2 * GLYD_LANES); /* the barriers are there */
+    group_arrive(4, (int)blockDim.x);
+    if (first && one)
+        few_feed_weights<FROM>(p, maps, NT * 8, l.ring, l.full);
+    else if (one)
+        few_feed_tokens<FROM>(p, maps, NT * 8, l.ring, l.full);
+}
+
+/* All others. What they read of memory themselves they ask for first: once the rings are being
+ * filled, an answer takes microseconds. */
+template <int NT, glyd_gpu_codes FROM>
+static __device__ __forceinline__ void few_work(const few_args &p, const few_layout &l,
+                                                const few_planes &f)
+{
+    int units = p.tiles * p.slices, warp = (int)threadIdx.x / 32;
+    bool decodes = FROM == GLYD_GPU_CODES_AHEAD && warp > units;
+    int thread = (int)threadIdx.x - (decodes ? 2 * GLYD_LANES : 0);
+    int threads = (int)blockDim.x - 2 * GLYD_LANES;
+    table_part table = {};
+    if constexpr (FROM != GLYD_GPU_CODES_PLANE)
+        table = table_ask(p.w.table, thread);
+    if constexpr (FROM == GLYD_GPU_CODES_AHEAD) {
+        if (decodes) {
+            int decoder = warp - units - 2, unit = decoder >> p.decoders_log2;
+            int first = unit / p.tiles * p.slice_blocks;
+            few_decoder d = few_decoder_start(p.w, f, few_tile(p, unit), unit,
+                                              decoder & ((1 << p.decoders_log2) - 1), first,
+                                              min(first + p.slice_blocks, p.w.blocks));
+            group_sync(4, (int)blockDim.x); /* the barriers are there */
+            uint32_t lookup = lookup_make(l.lookup, l.scratch, table, thread, threads);
+            few_decode(p.w, f, &d, lookup);
+            return;
+        }
+    }
+    few_walk k = few_start<NT, FROM>(p, l.ring, l.full);
+    if constexpr (FROM == GLYD_GPU_CODES_HERE)
+        few_open_streams(p, &k, l.words);
+    group_sync(4, (int)blockDim.x); /* the barriers are there */
+    if constexpr (FROM != GLYD_GPU_CODES_PLANE) {
+        uint32_t lookup = lookup_make(l.lookup, l.scratch, table, thread, threads);
+        k.lookup = lookup;
+    }
+    float sum[NT][4] = {};
+    few_chain<NT, FROM>(p, f, k, sum);
+    grid_wait(); /* those before may still read what is written now */
+    if (few_add_slices<NT>(p, sum, (float *)__cvta_shared_to_generic(l.sums)))
+        few_store<NT>(p, sum);
+}
+
 template <int NT, glyd_gpu_codes FROM>
 static __global__ void __launch_bounds__(few_warps_max(NT * 8, FROM) * 32, 1)
     linear_few_kernel(const __grid_constant__ linear_maps maps, const __grid_constant__ few_args p)
@@ -514,34 +559,10 @@ static __global__ void __launch_bounds__(few_warps_max(NT * 8, FROM) * 32, 1)
     few_planes f = {l.planes, l.words,         l.empty + 8u * (uint32_t)p.stages,
                     0,        p.decoders_log2, p.planes_log2};
     f.empty = f.full + ((uint32_t)units << p.decoders_log2 << p.planes_log2) / 2 * 8;
-    if (threadIdx.x == 0)
-        few_barriers(p, l, f, FROM == GLYD_GPU_CODES_AHEAD);
-    __syncthreads(); /* the barriers are there */
-    if (warp == units || warp == units + 1) {
-        if (threadIdx.x % 32 == 0 && warp == units)
-            few_feed_weights<FROM>(p, maps, NT * 8, l.ring, l.full);
-        else if (threadIdx.x % 32 == 0)
-            few_feed_tokens<FROM>(p, maps, NT * 8, l.ring, l.full);
-        return;
-    }
-    if constexpr (FROM == GLYD_GPU_CODES_AHEAD) {
-        uint32_t lookup =
-            lookup_make(l.lookup, l.scratch, p.w.table, (int)threadIdx.x - (warp > units ? 64 : 0),
-                        (int)blockDim.x - 64);
-        if (warp > units) {
-            int decoder = warp - units - 2, unit = decoder >> p.decoders_log2;
-            int tile = few_tile(p, unit);
-            int first = unit / p.tiles * p.slice_blocks;
-            few_decode(p.w, f, tile, unit, decoder & ((1 << p.decoders_log2) - 1), first,
-                       min(first + p.slice_blocks, p.w.blocks), lookup);
-            return;
-        }
-    }
-    float sum[NT][4] = {};
-    few_chain<NT, FROM>(p, f, sum, l);
-    grid_wait(); /* those before may still read what is written now */
-    if (few_add_slices<NT>(p, sum, (float *)__cvta_shared_to_generic(l.sums)))
-        few_store<NT>(p, sum);
+    if (warp == units || warp == units + 1)
+        few_feed<NT, FROM>(p, maps, l, f);
+    else
+        few_work<NT, FROM>(p, l, f);
 #endif
 }
 

@@ -67,14 +67,19 @@ static __device__ __forceinline__ uint4 load_once(const uint4 *p)
     return v;
 }
 
-/* Start to copy 16 bytes to shared memory, zeros where they are not `there`: a group of its own. */
+/* Start to copy 16 bytes to shared memory, zeros where they are not `there`. */
 static __device__ __forceinline__ void copy_async_16(uint32_t to, const void *from, bool there)
 {
-    asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;\n"
-                 "cp.async.commit_group;"
+    asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;"
                  :
                  : "r"(to), "l"(from), "r"(there ? 16 : 0)
                  : "memory");
+}
+
+/* The copies since the last commit are a group. */
+static __device__ __forceinline__ void copy_async_commit(void)
+{
+    asm volatile("cp.async.commit_group;" : : : "memory");
 }
 
 /* Wait for all groups of this thread's copies but the last PENDING. */
@@ -146,6 +151,12 @@ static __device__ __forceinline__ void ring_release(uint32_t barrier, uint32_t r
 static __device__ __forceinline__ void group_sync(int id, int threads)
 {
     asm volatile("barrier.cta.sync %0,%1;" : : "r"(id), "r"(threads) : "memory");
+}
+
+/* Arrive there without waiting. */
+static __device__ __forceinline__ void group_arrive(int id, int threads)
+{
+    asm volatile("barrier.cta.arrive %0,%1;" : : "r"(id), "r"(threads) : "memory");
 }
 
 /* --- the copy engine (sm_90) --- */

@@ -16,20 +16,40 @@
 static constexpr uint32_t LOOKUP_BYTES = GLYD_LOOKUP_ENTRIES * 4;
 static_assert(GLYD_GPU_LOOKUP_SCRATCH_BYTES == 32 * 4 + GLYD_PAIRS, "limits, firsts and symbols");
 
-/* Threads 0..n_threads-1 of a CTA, whole warps, turn the matrix's `table` into the lookup at shared
- * address `at`, and meet at barrier 2. `scratch`: GLYD_GPU_LOOKUP_SCRATCH_BYTES. Returns `at`. */
-static __device__ uint32_t lookup_make(uint32_t at, uint32_t scratch_at, const uint8_t *table,
+/* A thread's part of the matrix's `table`, on its way: ask for it before the copy engine is busy.
+ */
+typedef struct table_part {
+    uint32_t symbols[2]; /* words `thread` and `thread` + 32 of them, in the first warp */
+    uint32_t count;      /* codes of `thread` bits */
+} table_part;
+
+static __device__ __forceinline__ table_part table_ask(const uint8_t *table, int thread)
+{
+    table_part part = {};
+    if (thread < GLYD_LANES) {
+        const uint32_t *symbols = (const uint32_t *)(table + GLYD_TABLE_SYMBOLS_OFFSET);
+        part.symbols[0] = symbols[thread];
+        part.symbols[1] = symbols[thread + GLYD_LANES];
+        if (thread <= GLYD_CODE_BITS_MAX)
+            part.count = ((const uint16_t *)table)[thread];
+    }
+    return part;
+}
+
+/* Threads 0..n_threads-1 of a CTA, whole warps, turn the table into the lookup at shared address
+ * `at`, and meet at barrier 2. `scratch`: GLYD_GPU_LOOKUP_SCRATCH_BYTES. Returns `at`. */
+static __device__ uint32_t lookup_make(uint32_t at, uint32_t scratch_at, const table_part &part,
                                        int thread, int n_threads)
 {
+    static_assert(GLYD_PAIRS == 4 * 2 * GLYD_LANES, "a warp holds all symbols");
     uint32_t *lookup = (uint32_t *)__cvta_shared_to_generic(at);
     uint32_t *scratch = (uint32_t *)__cvta_shared_to_generic(scratch_at);
     uint32_t *limit = scratch, *first = scratch + 16, *symbols = scratch + 32;
-    const uint32_t *words = (const uint32_t *)(table + GLYD_TABLE_SYMBOLS_OFFSET);
-    for (int i = thread; i < GLYD_PAIRS / 4; i += n_threads)
-        symbols[i] = words[i];
     if (thread < GLYD_LANES) { /* lane n: codes of n bits */
         uint32_t n = (uint32_t)thread, in_use = n <= GLYD_CODE_BITS_MAX;
-        uint32_t count = n && in_use ? ((const uint16_t *)table)[n] : 0;
+        uint32_t count = n ? part.count : 0;
+        symbols[n] = part.symbols[0];
+        symbols[n + GLYD_LANES] = part.symbols[1];
         uint32_t width = in_use ? GLYD_CODE_BITS_MAX - n : 0;
         uint32_t below = count, space = count << width; /* sums up to this lane */
         for (int step = 1; step < 16; step <<= 1) {
@@ -60,16 +80,15 @@ static __device__ uint32_t lookup_make(uint32_t at, uint32_t scratch_at, const u
     return at;
 }
 
-/* The entry of the pair that `bits` begin with. `lookup` is a shared address aligned to
- * LOOKUP_BYTES, so that masking and adding are one instruction; what it points to does not change.
- */
+/* The entry of the pair whose code begins at bit 2 of `bits`. `lookup` is a shared address aligned
+ * to LOOKUP_BYTES, so that masking and adding are one instruction; what it points to does not
+ * change. */
 static __device__ __forceinline__ uint32_t lookup_at(uint32_t lookup, uint32_t bits)
 {
     uint32_t entry;
     asm("{\n"
         ".reg .b32 at;\n"
-        "shl.b32 at,%1,2;\n"
-        "lop3.b32 at,at,%2,%3,0xea;\n"
+        "lop3.b32 at,%1,%2,%3,0xea;\n" /* bits & %2 | lookup */
         "ld.shared.u32 %0,[at];\n"
         "}"
         : "=r"(entry)
@@ -78,25 +97,25 @@ static __device__ __forceinline__ uint32_t lookup_at(uint32_t lookup, uint32_t b
 }
 
 static constexpr uint32_t WORDS_BYTES = GLYD_GPU_WORDS_BYTES; /* of a ring, and its alignment */
-static constexpr uint32_t WORDS_CHUNK = 512; /* bytes that one copy of the warp brings */
+static constexpr uint32_t WORDS_CHUNK = 1024; /* bytes that the warp asks for at once */
 static constexpr uint32_t BLOCK_BYTES_MAX = GLYD_BLOCK_STEPS * GLYD_LANES * 4;
 /* Chunks that may still be on their way: with the ring full, the next block does not reach them. */
 static constexpr int CHUNKS_AHEAD = (WORDS_BYTES - WORDS_CHUNK - BLOCK_BYTES_MAX) / WORDS_CHUNK;
-static_assert(CHUNKS_AHEAD > 0, "a block and a copy ahead");
+static_assert(CHUNKS_AHEAD > 0 && BLOCK_BYTES_MAX <= WORDS_CHUNK, "a block and a copy ahead");
 
 /* A lane's part of a run: three words, of which the first is being used up. In the run's last block
  * a third word is not replaced any more, and the lane goes on with two. */
 typedef struct stream {
-    uint32_t low, high, top; /* the next bits: those of `low` from `at` on, then the others' */
-    uint32_t at;    /* bits taken, modulo 32 in its low five; bit 5 flips with each word used
-                       up; what is above means nothing */
-    uint32_t next;  /* byte offset of the next word to be dealt; the same in every lane */
-    uint32_t three; /* last block: whether `top` is still there */
+    uint32_t low, high, top; /* the next bits: those of `low` from at + 2 on, then the others' */
+    uint32_t at;             /* bits taken but for two, modulo 32 in its low five; bit 5 flips with
+                                each word used up; what is above means nothing */
+    uint32_t next;           /* byte offset of the next word to be dealt; the same in every lane */
+    uint32_t three;          /* last block: whether `top` is still there */
 } stream;
 
 /* Two pairs: registers 2q and 2q + 1 of a group, as lookup entries. Shifts take their low five
- * bits of what they are given, so entries are shifted by and added up as they are. Returns what
- * `at` becomes. */
+ * bits of what they are given, so entries are shifted by and added up as they are. Bits are looked
+ * up two places too high, which makes them an offset into the lookup. Returns what `at` becomes. */
 static __device__ __forceinline__ uint32_t stream_take(const stream *s, uint32_t lookup,
                                                        uint32_t *even, uint32_t *odd)
 {
@@ -106,8 +125,8 @@ static __device__ __forceinline__ uint32_t stream_take(const stream *s, uint32_t
     return s->at + *even + *odd;
 }
 
-static_assert(GLYD_REFILL_BITS == 64 && GLYD_REFILL_END_BITS == 32,
-              "a lane that is dealt a word has used up one of three, or of two");
+static_assert(GLYD_REFILL_BITS == 64 - 2 && GLYD_REFILL_END_BITS == 32 - 2,
+              "a lane that is dealt a word has used up one of three, or of two, but for two bits");
 
 /* Deal words from a ring in shared memory: to the lanes that have used up one, as `at` says. The
  * word is needed two steps later at the earliest. The load is not ordered by the compiler:
@@ -143,7 +162,7 @@ static __device__ __forceinline__ void stream_deal_end(stream *s, uint32_t at, b
                                                        uint32_t lanes_before, uint32_t ring)
 {
     bool moves = ((at ^ s->at) & 32) != 0;
-    bool enough = late && (at & 31) < 32 - GLYD_REFILL_LAST_BITS;
+    bool enough = late && (at & 31) < GLYD_REFILL_END_BITS - GLYD_REFILL_LAST_BITS;
     uint32_t dealt = moves && !s->three && !enough;
     uint32_t mask = __ballot_sync(0xffffffffu, dealt);
     uint32_t from = (uint32_t)__popc(mask & lanes_before) * 4 + s->next;
@@ -178,29 +197,34 @@ typedef struct word_ring {
     int lane;
 } word_ring;
 
-/* One chunk, each lane 16 bytes of it. */
+/* One chunk, each lane 16 bytes of either half of it: a group of copies. */
 static __device__ __forceinline__ void words_ask(word_ring *r)
 {
     uint32_t at = r->asked + (uint32_t)r->lane * 16;
-    copy_async_16(r->ring | at % WORDS_BYTES, r->from + at, at < r->end);
+#pragma unroll
+    for (int half = 0; half < 2; half++, at += WORDS_CHUNK / 2)
+        copy_async_16(r->ring | at % WORDS_BYTES, r->from + at, at < r->end);
+    copy_async_commit();
     r->asked += WORDS_CHUNK;
 }
 
 /* Fill the ring for the first time: it is waited for later. */
 static __device__ __forceinline__ void words_ask_all(word_ring *r)
 {
-    while (r->asked < WORDS_BYTES)
+#pragma unroll 1
+    for (int i = 0; i < (int)(WORDS_BYTES / WORDS_CHUNK); i++)
         words_ask(r);
 }
 
 /* Keep the ring full and wait for the words of the next block: those before `next` + the most
- * that a block takes. `read` is what was read last. */
+ * that a block takes, which is a chunk at most. `read` is what was read last. */
 static __device__ __forceinline__ void words_keep(word_ring *r, uint32_t next, uint32_t read)
 {
     asm volatile("" : : "r"(read) : "memory");
-    __syncwarp(); /* every lane has read the words before `next` */
-    while (r->asked + WORDS_CHUNK <= next + WORDS_BYTES)
+    while (next + WORDS_BYTES - r->asked >= WORDS_CHUNK) {
+        __syncwarp(); /* every lane has read the words before `next` */
         words_ask(r);
+    }
     copy_async_wait<CHUNKS_AHEAD>();
     __syncwarp(); /* every lane's part is there */
     asm volatile("" : "+r"(r->ring) : : "memory");
@@ -221,17 +245,17 @@ static __device__ __forceinline__ void words_start(word_ring *r, const uint8_t *
     r->asked = 0;
 }
 
-/* Begin the run of `blocks` blocks whose words are at offset `at`. */
-static __device__ __forceinline__ void run_open(stream *s, word_ring *r, uint32_t at, int blocks)
+/* Begin the run whose words are at offset `at`: as if a word before its first ones were used up but
+ * for the two bits that lookups have below a code. */
+static __device__ __forceinline__ void run_open(stream *s, word_ring *r, uint32_t at)
 {
     words_keep(r, at, s->top);
-    at += (uint32_t)r->lane * 4;
-    s->low = words_at(*r, at);
-    s->high = words_at(*r, at + GLYD_LANES * 4);
-    s->top = words_at(*r, at + 2 * GLYD_LANES * 4);
-    s->at = 0;
-    s->three = blocks > 1;
-    s->next = at - (uint32_t)r->lane * 4 + (uint32_t)glyd_run_first_words(blocks) * GLYD_LANES * 4;
+    s->low = 0;
+    s->high = words_at(*r, at + (uint32_t)r->lane * 4);
+    s->top = words_at(*r, at + (uint32_t)(GLYD_LANES + r->lane) * 4);
+    s->at = 30;
+    s->three = 1;
+    s->next = at + 2 * GLYD_LANES * 4;
 }
 
 /* One step of the run's next block, whose words have been waited for: entries of registers 2q and

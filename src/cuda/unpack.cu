@@ -44,7 +44,7 @@ static __device__ __forceinline__ void warp_run_open(stream *s, word_ring *words
     words->lane = lane;
     words_start(words, w.codes, w.entries[(int64_t)tile * runs + run],
                 w.entries[(int64_t)w.tiles * runs]);
-    run_open(s, words, 0, min(w.run_blocks, w.blocks - run * w.run_blocks));
+    run_open(s, words, 0);
 }
 
 typedef struct unpack_args {
@@ -111,7 +111,7 @@ static __device__ __forceinline__ void unpack_write(const unpack_args &p, const 
 }
 
 template <bool STREAMS>
-static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_args p)
+static __global__ void __launch_bounds__(WARPS * 32, 5) unpack_kernel(const unpack_args p)
 {
     extern __shared__ __align__(16) uint8_t shared[];
     uint8_t *rows =
@@ -119,7 +119,8 @@ static __global__ void __launch_bounds__(WARPS * 32) unpack_kernel(const unpack_
     stream_parts parts = stream_parts_of(shared);
     uint32_t lookup = 0;
     if constexpr (STREAMS)
-        lookup = lookup_make(parts.lookup, parts.scratch, p.w.table, (int)threadIdx.x, WARPS * 32);
+        lookup = lookup_make(parts.lookup, parts.scratch, table_ask(p.w.table, (int)threadIdx.x),
+                             (int)threadIdx.x, WARPS * 32);
     int lane = (int)threadIdx.x % 32;
     int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (task >= (int64_t)p.tiles * p.runs)
@@ -170,8 +171,8 @@ static __global__ void __launch_bounds__(WARPS * 32)
 {
     extern __shared__ __align__(16) uint8_t shared[];
     stream_parts parts = stream_parts_of(shared);
-    uint32_t lookup =
-        lookup_make(parts.lookup, parts.scratch, w.table, (int)threadIdx.x, WARPS * 32);
+    uint32_t lookup = lookup_make(parts.lookup, parts.scratch, table_ask(w.table, (int)threadIdx.x),
+                                  (int)threadIdx.x, WARPS * 32);
     int lane = (int)threadIdx.x % 32, runs = (w.blocks + w.run_blocks - 1) / w.run_blocks;
     int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
     if (task >= (int64_t)w.tiles * runs)
