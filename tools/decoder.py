@@ -44,28 +44,33 @@ def read_table(table):
     return codes
 
 
-def decode_run(words, blocks, codes):
-    """A run's words to pairs[lane] = symbols in the order block, group, register."""
-    pairs = [[] for _ in range(32)]
-    need(len(words) >= 64, "codes: a run is shorter than its lanes' first words")
-    buffer = [words[lane] | words[32 + lane] << 32 for lane in range(32)]
-    held = [64] * 32
-    dealt, steps = 64, blocks * 8
+def decode_run(words, blocks, streams, codes):
+    """A run's words to pairs[block][lane][group][register] = symbol."""
+    pairs = [[[[0] * 4 for _ in range(4)] for _ in range(32)] for _ in range(blocks)]
+    need(len(words) >= 2 * streams, "codes: a run is shorter than its streams' first words")
+    buffer = [words[k] | words[streams + k] << 32 for k in range(streams)]
+    held = [64] * streams
+    a_block = 256 // streams
+    dealt, steps = 2 * streams, blocks * a_block
     for step in range(steps):
-        for lane in range(32):
-            for _ in range(2):
+        for k in range(streams):
+            for second in range(2):
                 bits = 1
-                while (bits, buffer[lane] & ((1 << bits) - 1)) not in codes:
+                while (bits, buffer[k] & ((1 << bits) - 1)) not in codes:
                     bits += 1
-                pairs[lane].append(codes[bits, buffer[lane] & ((1 << bits) - 1)])
-                buffer[lane] >>= bits
-                held[lane] -= bits
-        refill = 21 if step + 2 == steps else 30 if step + 8 >= steps else 62
-        for lane in range(32):
-            if step + 1 < steps and held[lane] <= refill:
+                group, register = step % 4, k // 32 + 2 * second
+                if streams == 32:
+                    group, register = step // 2 % 4, step % 2 * 2 + second
+                symbol = codes[bits, buffer[k] & ((1 << bits) - 1)]
+                pairs[step // a_block][k % 32][group][register] = symbol
+                buffer[k] >>= bits
+                held[k] -= bits
+        refill = 21 if step + 2 == steps else 30 if step + a_block >= steps else 62
+        for k in range(streams):
+            if step + 1 < steps and held[k] <= refill:
                 need(dealt < len(words), "codes: a run ends early")
-                buffer[lane] |= words[dealt] << held[lane]
-                held[lane] += 32
+                buffer[k] |= words[dealt] << held[k]
+                held[k] += 32
                 dealt += 1
     need(len(words) == ceil_div(dealt, 4) * 4, "codes: a run is longer than its codes")
     need(not any(buffer) and not any(words[dealt:]), "codes: bits after the last code")
@@ -93,10 +98,8 @@ def tile_codes(layout, tile, blocks, arrays, run_blocks):
         n = min(run_blocks, blocks - run * run_blocks)
         need(entries[run] <= entries[run + 1] <= len(arrays["codes"]) // 16, "entries: no order")
         words = u32(arrays["codes"][entries[run] * 16 : entries[run + 1] * 16])
-        pairs = decode_run(words, n, table)
-        for block in range(n):
-            result.append([[[(s & 15, s >> 4) for s in pairs[lane][block * 16 + j * 4 :][:4]]
-                            for j in range(4)] for lane in range(32)])  # fmt: skip
+        for block in decode_run(words, n, 64 if blocks >= 16 else 32, table):
+            result.append([[[(s & 15, s >> 4) for s in group] for group in lane] for lane in block])
     return result
 
 

@@ -30,7 +30,8 @@ class Choice:
     marker: bool = False  # the last code says "escape", exponents in a list of bytes
     symbols: str = "pair"
     limit: int = 11
-    run_blocks: int = 16
+    run_blocks: int = 32
+    wide: int = 16  # blocks of a tile from which on a run has 64 streams
     refill: int = 62
     refill_end: int = 30  # in a run's last block
     refill_last: int = 21  # before a run's last step
@@ -114,15 +115,21 @@ def code_lengths(count, limit):
 
 
 def stream_bytes(bits, choice):
-    """Bytes of all runs, from the bits each step takes: [tile, block, lane, steps of a block]."""
+    """Bytes of all runs, from the bits of each pair: [tile, block, lane, group, register]."""
     tiles, blocks = bits.shape[:2]
+    if blocks >= choice.wide:  # a lane's two streams, one a row: registers 0 and 2, 1 and 3
+        bits = bits.reshape(tiles, blocks, 32, -1, 2, 2).sum(4)
+        bits = bits.transpose(0, 1, 4, 2, 3).reshape(tiles, blocks, 64, -1)
+    else:
+        bits = bits.reshape(tiles, blocks, 32, -1, 2).sum(4)
+    streams = bits.shape[2]
     total = 0
     for first in range(0, blocks, choice.run_blocks):
         run = bits[:, first : first + choice.run_blocks]
-        run = run.transpose(1, 3, 0, 2).reshape(-1, tiles, 32)  # step, tile, lane
+        run = run.transpose(1, 3, 0, 2).reshape(-1, tiles, streams)  # step, tile, stream
         a_block = bits.shape[3]
-        held = np.full((tiles, 32), 64)
-        dealt = np.full(tiles, 64)
+        held = np.full((tiles, streams), 64)
+        dealt = np.full(tiles, 2 * streams)
         for i, step in enumerate(run[:-1]):
             held = held - step
             refill = choice.refill_end if i + a_block >= len(run) else choice.refill
@@ -157,8 +164,8 @@ def matrix_bytes(exponents, choice):
         n_escapes += made
     total += pad_to(n_escapes * escape_bytes, 64)
     lengths = code_lengths(np.bincount(symbols.ravel(), minlength=256), choice.limit)
-    steps = lengths[symbols].reshape(tiles, blocks, 32, -1, 2).sum(4)
-    total += pad_to(stream_bytes(steps, choice), 64)
+    bits = lengths[symbols] if choice.symbols == "pair" else lengths[symbols].sum(-1)
+    total += pad_to(stream_bytes(bits, choice), 64)
     total += pad_to((tiles * -(-blocks // choice.run_blocks) + 1) * 4, 64) + 320
     return min(total, rows * cols * 2)
 

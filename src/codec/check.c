@@ -139,7 +139,7 @@ glyd_status glyd_check_run(const glyd_variants *variants, const glyd_matrix *m,
 {
     glyd_run r = glyd_stream_run(m, tile, run);
     uint64_t left;
-    int64_t dealt = variants->decode(r.words, r.n_words, lookup, r.blocks, codes, &left);
+    int64_t dealt = variants->decode(r.words, r.n_words, lookup, r.blocks, r.streams, codes, &left);
     GLYD_NEED(dealt >= 0, err, "codes: run %lld ends early", (long long)run);
     GLYD_NEED(left == 0, err, "codes: run %lld has bits after its last code", (long long)run);
     GLYD_NEED(r.n_words - dealt < GLYD_RUN_ALIGN / 4 &&

@@ -28,14 +28,15 @@ enum {
     GLYD_BLOCK_CODE_WORDS = 128, /* uint32 words of an mma12 code plane */
     GLYD_BLOCK_SM_BYTES = 4 * GLYD_BLOCK_SM_WORDS,
     GLYD_BLOCK_CODE_BYTES = 4 * GLYD_BLOCK_CODE_WORDS,
-    GLYD_BLOCK_STEPS = 8, /* mma: a step is half a k16 group, two pairs a lane */
-    /* mma: a lane is dealt a word when it holds this or less, */
+    GLYD_STREAMS_MAX = 64, /* mma: of a run; GLYD_LANES of them in narrow matrices */
+    GLYD_WIDE_BLOCKS = 16, /* mma: blocks of a tile from which on it is wide */
+    /* mma: a stream is dealt a word when it holds this or less, */
     GLYD_REFILL_BITS = 62,
     GLYD_REFILL_END_BITS = 30,  /* in a run's last block, */
     GLYD_REFILL_LAST_BITS = 21, /* and before its last step: what a step may not do with */
     GLYD_BASE_MAX = 240,        /* base + code stays an exponent: at most 255 */
     GLYD_WINDOW = 16,           /* exponents that a row's codes reach */
-    GLYD_RUN_BLOCKS = 16,       /* what the encoder writes */
+    GLYD_RUN_BLOCKS = 32,       /* what the encoder writes */
     GLYD_RUN_BLOCKS_MAX = 64,   /* what decoders must take */
     GLYD_RUN_ALIGN = 16,        /* bytes; `entries` count these */
     GLYD_TABLE_COUNTS = 16,     /* uint16 counts of codes by length */
@@ -64,12 +65,37 @@ GLYD_INLINE int64_t glyd_runs_of(int64_t blocks, int run_blocks)
     return (blocks + run_blocks - 1) / run_blocks;
 }
 
-/* After step `step` of a run's `steps`, lanes that hold so many bits or fewer are dealt a word. */
-GLYD_INLINE int glyd_refill_bits(int step, int steps)
+/* mma: streams of a run, in a matrix with so many blocks a tile. */
+GLYD_INLINE int glyd_run_streams(int64_t blocks)
+{
+    return blocks >= GLYD_WIDE_BLOCKS ? GLYD_STREAMS_MAX : GLYD_LANES;
+}
+
+/* Steps of a block: in each, every stream takes two pairs. */
+GLYD_INLINE int glyd_block_steps(int streams)
+{
+    return 2 * GLYD_LANES * GLYD_BLOCK_GROUPS / streams;
+}
+
+/* The group of the pairs that step `step` takes, and the registers: lane `stream % 32`'s two of a
+ * row where there are 64 streams, else two of both its rows. */
+GLYD_INLINE int glyd_step_group(int streams, int step)
+{
+    return streams == GLYD_LANES ? step / 2 : step;
+}
+
+GLYD_INLINE int glyd_step_register(int streams, int stream, int step, int second)
+{
+    return streams == GLYD_LANES ? 2 * (step & 1) + second : stream / GLYD_LANES + 2 * second;
+}
+
+/* After step `step` of a run's `steps`, streams that hold so many bits or fewer are dealt a word.
+ */
+GLYD_INLINE int glyd_refill_bits(int step, int steps, int streams)
 {
     if (step + 2 == steps)
         return GLYD_REFILL_LAST_BITS;
-    return step + GLYD_BLOCK_STEPS >= steps ? GLYD_REFILL_END_BITS : GLYD_REFILL_BITS;
+    return step + glyd_block_steps(streams) >= steps ? GLYD_REFILL_END_BITS : GLYD_REFILL_BITS;
 }
 
 GLYD_INLINE int64_t glyd_pad_bytes(int64_t bytes)

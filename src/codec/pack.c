@@ -200,8 +200,8 @@ static void write_mma_tile(void *arg, int64_t task, int worker)
         if (prune_block(codes, job->instead) || escaped)
             escape = put_escapes(escape, from, stride, block, bases, codes);
         if (in_run + 1 == run_blocks || block + 1 == job->blocks) {
-            int64_t bytes =
-                glyd_encode_run(&own->encoder, &job->prefix, own->codes, in_run + 1, stream);
+            int64_t bytes = glyd_encode_run(&own->encoder, &job->prefix, own->codes, in_run + 1,
+                                            glyd_run_streams(job->blocks), stream);
             slot->run_bytes[block / run_blocks] = bytes;
             stream += bytes;
         }
@@ -383,8 +383,8 @@ static glyd_status pack_job_run(pack_job *job, glyd_pool *pool, glyd_buf *out, i
         job->bytes[GLYD_ARRAY_CODES] = bytes;
         if (escapes + more > UINT32_MAX || sum_bytes(job) >= limit)
             return GLYD_OK;
-        /* The most that the streams can take: up to 96 bits a lane are dealt but not used. */
-        int64_t slack = GLYD_LANES * 12 + GLYD_RUN_ALIGN;
+        /* The most that the streams can take: up to 96 bits a stream are dealt but not used. */
+        int64_t slack = GLYD_STREAMS_MAX * 12 + GLYD_RUN_ALIGN;
         job->bytes[GLYD_ARRAY_CODES] = glyd_pad_bytes(bytes + 1 + job->tiles * job->runs * slack);
     }
     GLYD_TRY(place_arrays(job, out));

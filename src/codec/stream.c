@@ -57,6 +57,7 @@ glyd_run glyd_stream_run(const glyd_matrix *m, int64_t tile, int64_t run)
         .words = m->array[GLYD_ARRAY_CODES].data + first * GLYD_RUN_ALIGN,
         .n_words = (end - first) * (GLYD_RUN_ALIGN / 4),
         .blocks = rest < m->run_blocks ? (int)rest : m->run_blocks,
+        .streams = glyd_run_streams(blocks),
     };
 }
 
@@ -66,7 +67,7 @@ int glyd_stream_expand(const glyd_matrix *m, const glyd_lookup *lookup, int64_t 
     glyd_run r = glyd_stream_run(m, tile, run);
     uint64_t left;
     int64_t dealt =
-        glyd_variants_best()->decode(r.words, r.n_words, lookup, r.blocks, codes, &left);
+        glyd_variants_best()->decode(r.words, r.n_words, lookup, r.blocks, r.streams, codes, &left);
     GLYD_ASSERT(dealt >= 0); /* glyd_check saw to it */
     return r.blocks;
 }

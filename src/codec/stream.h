@@ -32,7 +32,7 @@ int glyd_stream_expand(const glyd_matrix *m, const glyd_lookup *lookup, int64_t 
 typedef struct glyd_run {
     const uint8_t *words;
     int64_t n_words;
-    int blocks;
+    int blocks, streams;
 } glyd_run;
 
 glyd_run glyd_stream_run(const glyd_matrix *m, int64_t tile, int64_t run);

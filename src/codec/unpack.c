@@ -51,8 +51,8 @@ static bool expand(unpack_job *job, int64_t tile, int64_t run, uint32_t *codes)
     }
     glyd_run r = glyd_stream_run(job->m, tile, run);
     uint64_t left;
-    GLYD_ASSERT(job->variants->decode(r.words, r.n_words, job->lookup, r.blocks, codes, &left) >=
-                0);
+    GLYD_ASSERT(job->variants->decode(r.words, r.n_words, job->lookup, r.blocks, r.streams, codes,
+                                      &left) >= 0);
     return true;
 }
 

@@ -1,74 +1,76 @@
 /* variants.c - the plain-C inner loops, which the vector variants are held to, and the choice.
  *
- * decode: a lane holds more than 30 bits before each step, and a step takes at most 22, so one look
- * at each lane after a step is enough. The lane's 64-bit buffer holds the next of its bits, and a
+ * decode: a stream holds more than 30 bits before each step, and a step takes at most 22, so one
+ * look at each stream after a step is enough. Its 64-bit buffer holds the next of its bits, and a
  * word beyond them waits beside it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/variants.h"
 #include "codec/load.h"
+#include <string.h>
 
-typedef struct lane_state {
+typedef struct stream_state {
     uint64_t buffer;
-    uint32_t word; /* follows the buffer's bits where the lane holds more than 64 */
+    uint32_t word; /* follows the buffer's bits where the stream holds more than 64 */
     int bits;      /* of both */
-} lane_state;
+} stream_state;
 
-/* Take one pair from the low end of the lane's buffer. */
-static inline uint32_t take(lane_state *l, const glyd_lookup *lookup)
+/* Take one pair from the low end. */
+static inline uint32_t take(stream_state *s, const glyd_lookup *lookup)
 {
-    uint32_t entry = lookup->entry[l->buffer & (GLYD_LOOKUP_ENTRIES - 1)];
+    uint32_t entry = lookup->entry[s->buffer & (GLYD_LOOKUP_ENTRIES - 1)];
     int n = (int)(entry >> GLYD_LOOKUP_BITS_SHIFT & 15);
-    l->buffer = l->buffer >> n | (uint64_t)l->word << (64 - n);
-    l->word >>= n;
-    l->bits -= n;
+    s->buffer = s->buffer >> n | (uint64_t)s->word << (64 - n);
+    s->word >>= n;
+    s->bits -= n;
     return entry & GLYD_LOOKUP_CODES;
 }
 
-/* Append a word to the at most 64 bits that a lane holds. */
-static inline void append(lane_state *l, uint32_t word)
+/* Append a word to the at most 64 bits that a stream holds. */
+static inline void append(stream_state *s, uint32_t word)
 {
-    if (l->bits < 64)
-        l->buffer |= (uint64_t)word << l->bits;
-    if (l->bits > 32)
-        l->word = (uint32_t)((uint64_t)word << (l->bits - 32) >> 32);
-    l->bits += 32;
+    if (s->bits < 64)
+        s->buffer |= (uint64_t)word << s->bits;
+    if (s->bits > 32)
+        s->word = (uint32_t)((uint64_t)word << (s->bits - 32) >> 32);
+    s->bits += 32;
 }
 
 static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
-                      uint32_t *codes, uint64_t *left)
+                      int streams, uint32_t *codes, uint64_t *left)
 {
-    lane_state lanes[GLYD_LANES] = {0};
+    stream_state all[GLYD_STREAMS_MAX] = {0};
     int64_t next = 0;
-    if (n_words < 2 * GLYD_LANES)
+    if (n_words < 2 * streams)
         return -1;
     for (int i = 0; i < 2; i++)
-        for (int l = 0; l < GLYD_LANES; l++)
-            append(&lanes[l], glyd_load_u32(words, next++));
-    int steps = blocks * GLYD_BLOCK_STEPS;
-    for (int step = 0; step < steps; step++) {
-        int half = step & 1;
-        uint32_t *to = codes + step / GLYD_BLOCK_STEPS * GLYD_BLOCK_CODE_WORDS +
-                       glyd_code_word(0, step / 2 % GLYD_BLOCK_GROUPS);
-        for (int l = 0; l < GLYD_LANES; l++, to += GLYD_BLOCK_GROUPS) {
-            uint32_t pairs = take(&lanes[l], lookup);
-            pairs |= take(&lanes[l], lookup) << 4;
-            *to = half ? *to | pairs << 8 : pairs;
+        for (int k = 0; k < streams; k++)
+            append(&all[k], glyd_load_u32(words, next++));
+    int block_steps = glyd_block_steps(streams), steps = blocks * block_steps;
+    memset(codes, 0, (size_t)blocks * GLYD_BLOCK_CODE_BYTES);
+    for (int i = 0; i < steps; i++) {
+        int step = i % block_steps, group = glyd_step_group(streams, step);
+        uint32_t *to = codes + i / block_steps * GLYD_BLOCK_CODE_WORDS;
+        for (int k = 0; k < streams; k++) {
+            uint32_t first = take(&all[k], lookup), second = take(&all[k], lookup);
+            to[glyd_code_word(k % GLYD_LANES, group)] |=
+                first << 4 * glyd_step_register(streams, k, step, 0) |
+                second << 4 * glyd_step_register(streams, k, step, 1);
         }
-        if (step + 1 == steps)
+        if (i + 1 == steps)
             break;
-        int refill = glyd_refill_bits(step, steps);
-        for (int l = 0; l < GLYD_LANES; l++) {
-            if (lanes[l].bits > refill)
+        int refill = glyd_refill_bits(i, steps, streams);
+        for (int k = 0; k < streams; k++) {
+            if (all[k].bits > refill)
                 continue;
             if (next == n_words)
                 return -1;
-            append(&lanes[l], glyd_load_u32(words, next++));
+            append(&all[k], glyd_load_u32(words, next++));
         }
     }
     *left = 0;
-    for (int l = 0; l < GLYD_LANES; l++)
-        *left |= lanes[l].buffer | lanes[l].word;
+    for (int k = 0; k < streams; k++)
+        *left |= all[k].buffer | all[k].word;
     return next;
 }
 

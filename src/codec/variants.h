@@ -11,11 +11,12 @@
 #include "codec/stream.h"
 
 typedef struct glyd_variants {
-    /* Decode `blocks` blocks of a run from at most n_words words into an mma12 code plane. Returns
-     * how many words were dealt, or -1 where n_words are not enough; *left then or else receives
-     * the bits that no code used, all lanes' or-ed. Trusts nothing but the sizes. */
+    /* Decode `blocks` blocks of a run of `streams` streams from at most n_words words into an mma12
+     * code plane. Returns how many words were dealt, or -1 where n_words are not enough; *left then
+     * or else receives the bits that no code used, all streams' or-ed. Trusts nothing but the
+     * sizes. */
     int64_t (*decode)(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
-                      uint32_t *codes, uint64_t *left);
+                      int streams, uint32_t *codes, uint64_t *left);
 
     /* One block, 16 rows x 64 columns, from its sm and code words to bf16; escapes stay to be
      * patched. `bases` are the tile's 16. */

@@ -3,7 +3,7 @@
  * join and split work on 16 sm words at a time: four lanes of one g (t = 0..3), two groups, both
  * q, which are 32 columns of rows g and g + 8. In the plane they lie as t, j, q; in the rows as
  * j, q, t: unpacking the two halves interleaves them to within one permutation.
- * decode keeps a lane's 96 bits as three 32-bit words in three registers. A step's 22 bits are
+ * decode keeps a stream's 96 bits as three 32-bit words in three registers. A step's 22 bits are
  * always in the low one.
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -11,15 +11,16 @@
 #include "codec/variants.h"
 #include <immintrin.h>
 
-/* --- decode: 32 lanes as four registers of eight --- */
+/* --- decode: eight streams a register --- */
 
-enum { QUARTERS = 4 };
+enum { SETS_MAX = GLYD_STREAMS_MAX / 8 };
 
-typedef struct quarter {
+/* Eight streams. */
+typedef struct stream_set {
     __m256i low, high, top, bits;
-} quarter;
+} stream_set;
 
-/* For each set of lanes that are dealt a word: which of the next words each lane takes. The
+/* For each set of streams that are dealt a word: which of the next words each takes. The
  * others take any. A table of 8 bytes for each of 256 sets. */
 typedef struct deal_table {
     uint8_t index[256][8];
@@ -35,8 +36,8 @@ static void fill_deal_table(deal_table *deal)
     }
 }
 
-/* Two pairs of each lane: their code bits, at bits 0..7 and 16..23. */
-static inline __m256i take_step(quarter *q, const glyd_lookup *lookup)
+/* Two pairs of each stream: the first one's codes at bits 0 and 16, the second's `apart` above. */
+static inline __m256i take_step(stream_set *q, const glyd_lookup *lookup, int apart)
 {
     const int *entries = (const int *)(const void *)lookup->entry;
     const __m256i index = _mm256_set1_epi32(GLYD_LOOKUP_ENTRIES - 1);
@@ -53,7 +54,7 @@ static inline __m256i take_step(quarter *q, const glyd_lookup *lookup)
     q->top = _mm256_srlv_epi32(q->top, n);
     q->bits = _mm256_sub_epi32(q->bits, n);
     return _mm256_or_si256(_mm256_and_si256(first, codes),
-                           _mm256_slli_epi32(_mm256_and_si256(second, codes), 4));
+                           _mm256_slli_epi32(_mm256_and_si256(second, codes), apart));
 }
 
 /* The next eight words, or as many as there are. */
@@ -67,9 +68,9 @@ static inline __m256i load_words(const uint8_t *words, int64_t next, int64_t n_w
     return _mm256_maskload_epi32((const int *)(const void *)from, there);
 }
 
-/* Put words, or zeros, behind the at most 64 bits that the lanes hold. A shift by 32 or more, or by
- * a negative count, leaves nothing. */
-static inline void append(quarter *q, __m256i word)
+/* Put words, or zeros, behind the at most 64 bits that the streams hold. A shift by 32 or more, or
+ * by a negative count, leaves nothing. */
+static inline void append(stream_set *q, __m256i word)
 {
     const __m256i thirty_two = _mm256_set1_epi32(32), sixty_four = _mm256_set1_epi32(64);
     __m256i up = _mm256_sub_epi32(q->bits, thirty_two);
@@ -81,8 +82,8 @@ static inline void append(quarter *q, __m256i word)
         _mm256_or_si256(q->top, _mm256_srlv_epi32(word, _mm256_sub_epi32(sixty_four, q->bits)));
 }
 
-/* Deal to the lanes that hold `refill` bits or fewer. Returns how many were dealt to. */
-static inline int deal_step(quarter *q, int refill, const deal_table *deal, const uint8_t *words,
+/* Deal to the streams that hold `refill` bits or fewer. Returns how many were dealt to. */
+static inline int deal_step(stream_set *q, int refill, const deal_table *deal, const uint8_t *words,
                             int64_t next, int64_t n_words)
 {
     __m256i full = _mm256_cmpgt_epi32(q->bits, _mm256_set1_epi32(refill));
@@ -114,32 +115,36 @@ static inline void store_codes(uint32_t *to, const __m256i group[GLYD_BLOCK_GROU
     _mm256_storeu_si256(out + 3, _mm256_permute2x128_si256(lanes_26, lanes_37, 0x31));
 }
 
-static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
-                      uint32_t *codes, uint64_t *left)
+/* `sets` is 4 or 8, and known where this is inlined. */
+static inline int64_t decode_sets(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup,
+                                  int blocks, const int sets, uint32_t *codes, uint64_t *left)
 {
     deal_table deal;
-    quarter q[QUARTERS];
-    int64_t next = 2 * GLYD_LANES;
+    stream_set q[SETS_MAX];
+    int streams = sets * 8, block_steps = glyd_block_steps(streams), steps = blocks * block_steps;
+    int64_t next = 2 * streams;
     if (n_words < next)
         return -1;
     fill_deal_table(&deal);
-    for (int i = 0; i < QUARTERS; i++) {
+    for (int i = 0; i < sets; i++) {
         const __m256i *from = (const __m256i *)(const void *)words + i;
         q[i].low = _mm256_loadu_si256(from);
-        q[i].high = _mm256_loadu_si256(from + QUARTERS);
+        q[i].high = _mm256_loadu_si256(from + sets);
         q[i].top = _mm256_setzero_si256();
         q[i].bits = _mm256_set1_epi32(64);
     }
-    int steps = blocks * GLYD_BLOCK_STEPS;
     for (int block = 0, step = 0; block < blocks; block++, codes += GLYD_BLOCK_CODE_WORDS) {
-        __m256i group[QUARTERS][GLYD_BLOCK_GROUPS];
-        for (int s = 0; s < GLYD_BLOCK_STEPS; s++) {
-            int refill = glyd_refill_bits(step, steps);
+        __m256i group[4][GLYD_BLOCK_GROUPS]; /* of lanes 0..7, 8..15 and so on */
+        for (int s = 0; s < block_steps; s++) {
+            int refill = glyd_refill_bits(step, steps, streams);
             int last = ++step == steps;
-            for (int i = 0; i < QUARTERS; i++) {
-                __m256i pairs = take_step(&q[i], lookup);
-                group[i][s / 2] =
-                    s & 1 ? _mm256_or_si256(group[i][s / 2], _mm256_slli_epi32(pairs, 8)) : pairs;
+            for (int i = 0; i < sets; i++) {
+                __m256i pairs = take_step(&q[i], lookup, sets == 4 ? 4 : 8);
+                __m256i *to = &group[i % 4][glyd_step_group(streams, s)];
+                if (sets == 4 ? s & 1 : i / 4)
+                    *to = _mm256_or_si256(*to, _mm256_slli_epi32(pairs, sets == 4 ? 8 : 4));
+                else
+                    *to = pairs;
                 if (last)
                     continue;
                 next += deal_step(&q[i], refill, &deal, words, next, n_words);
@@ -147,14 +152,21 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
                     return -1;
             }
         }
-        for (int i = 0; i < QUARTERS; i++)
+        for (int i = 0; i < 4; i++)
             store_codes(codes + i * 8 * GLYD_BLOCK_GROUPS, group[i]);
     }
     __m256i any = _mm256_setzero_si256();
-    for (int i = 0; i < QUARTERS; i++)
+    for (int i = 0; i < sets; i++)
         any = _mm256_or_si256(any, _mm256_or_si256(q[i].low, _mm256_or_si256(q[i].high, q[i].top)));
     *left = !_mm256_testz_si256(any, any);
     return next;
+}
+
+static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
+                      int streams, uint32_t *codes, uint64_t *left)
+{
+    return streams == GLYD_LANES ? decode_sets(words, n_words, lookup, blocks, 4, codes, left)
+                                 : decode_sets(words, n_words, lookup, blocks, 8, codes, left);
 }
 
 /* --- join and split --- */

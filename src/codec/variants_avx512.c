@@ -3,24 +3,25 @@
  * join and split work on 16 sm words at a time: four lanes of one g (t = 0..3), two groups, both
  * q, which are 32 columns of rows g and g + 8. In the plane they lie as t, j, q; in the rows as
  * j, q, t: one permutation.
- * decode keeps a lane's 96 bits as three 32-bit words in three registers. A step's 22 bits are
- * always in the low one. Words are dealt by an expansion under the mask of the lanes that want one.
- * SPDX-License-Identifier: Apache-2.0
+ * decode keeps a stream's 96 bits as three 32-bit words in three registers. A step's 22 bits are
+ * always in the low one. Words are dealt by an expansion under the mask of the streams that want
+ * one. SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/load.h"
 #include "codec/variants.h"
 #include <immintrin.h>
 
-/* --- decode: 32 lanes as two registers of sixteen --- */
+/* --- decode: sixteen streams a register --- */
 
-enum { HALVES = 2 };
+enum { SETS_MAX = GLYD_STREAMS_MAX / 16 };
 
-typedef struct half_warp {
+/* Sixteen streams. */
+typedef struct stream_set {
     __m512i low, high, top, bits;
-} half_warp;
+} stream_set;
 
-/* Two pairs of each lane: their code bits, at bits 0..7 and 16..23. */
-static inline __m512i take_step(half_warp *h, const glyd_lookup *lookup)
+/* Two pairs of each stream: the first one's codes at bits 0 and 16, the second's `apart` above. */
+static inline __m512i take_step(stream_set *h, const glyd_lookup *lookup, int apart)
 {
     const __m512i index = _mm512_set1_epi32(GLYD_LOOKUP_ENTRIES - 1);
     const __m512i fifteen = _mm512_set1_epi32(15), codes = _mm512_set1_epi32(GLYD_LOOKUP_CODES);
@@ -36,7 +37,7 @@ static inline __m512i take_step(half_warp *h, const glyd_lookup *lookup)
     h->top = _mm512_srlv_epi32(h->top, n);
     h->bits = _mm512_sub_epi32(h->bits, n);
     return _mm512_or_si512(_mm512_and_si512(first, codes),
-                           _mm512_slli_epi32(_mm512_and_si512(second, codes), 4));
+                           _mm512_slli_epi32(_mm512_and_si512(second, codes), (unsigned)apart));
 }
 
 /* The next sixteen words, or as many as there are. */
@@ -47,9 +48,9 @@ static inline __m512i load_words(const uint8_t *words, int64_t next, int64_t n_w
     return _mm512_maskz_loadu_epi32((__mmask16)mask, words + 4 * next);
 }
 
-/* Put words, or zeros, behind the at most 64 bits that the lanes hold. A shift by 32 or more, or by
- * a negative count, leaves nothing. */
-static inline void append(half_warp *h, __m512i word)
+/* Put words, or zeros, behind the at most 64 bits that the streams hold. A shift by 32 or more, or
+ * by a negative count, leaves nothing. */
+static inline void append(stream_set *h, __m512i word)
 {
     const __m512i thirty_two = _mm512_set1_epi32(32), sixty_four = _mm512_set1_epi32(64);
     __m512i up = _mm512_sub_epi32(h->bits, thirty_two);
@@ -61,8 +62,8 @@ static inline void append(half_warp *h, __m512i word)
         _mm512_or_si512(h->top, _mm512_srlv_epi32(word, _mm512_sub_epi32(sixty_four, h->bits)));
 }
 
-/* Deal to the lanes that hold `refill` bits or fewer. Returns how many were dealt to. */
-static inline int deal_step(half_warp *h, int refill, const uint8_t *words, int64_t next,
+/* Deal to the streams that hold `refill` bits or fewer. Returns how many were dealt to. */
+static inline int deal_step(stream_set *h, int refill, const uint8_t *words, int64_t next,
                             int64_t n_words)
 {
     __mmask16 set = _mm512_cmple_epi32_mask(h->bits, _mm512_set1_epi32(refill));
@@ -93,29 +94,33 @@ static inline void store_codes(uint32_t *to, const __m512i group[GLYD_BLOCK_GROU
     _mm512_storeu_si512(to + 48, _mm512_shuffle_i32x4(c, d, 0xdd));
 }
 
-static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
-                      uint32_t *codes, uint64_t *left)
+/* `sets` is 2 or 4, and known where this is inlined. */
+static inline int64_t decode_sets(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup,
+                                  int blocks, const int sets, uint32_t *codes, uint64_t *left)
 {
-    half_warp h[HALVES];
-    int64_t next = 2 * GLYD_LANES;
+    stream_set h[SETS_MAX];
+    int streams = sets * 16, block_steps = glyd_block_steps(streams), steps = blocks * block_steps;
+    int64_t next = 2 * streams;
     if (n_words < next)
         return -1;
-    for (int i = 0; i < HALVES; i++) {
+    for (int i = 0; i < sets; i++) {
         h[i].low = _mm512_loadu_si512(words + i * 64);
-        h[i].high = _mm512_loadu_si512(words + (HALVES + i) * 64);
+        h[i].high = _mm512_loadu_si512(words + (sets + i) * 64);
         h[i].top = _mm512_setzero_si512();
         h[i].bits = _mm512_set1_epi32(64);
     }
-    int steps = blocks * GLYD_BLOCK_STEPS;
     for (int block = 0, step = 0; block < blocks; block++, codes += GLYD_BLOCK_CODE_WORDS) {
-        __m512i group[HALVES][GLYD_BLOCK_GROUPS];
-        for (int s = 0; s < GLYD_BLOCK_STEPS; s++) {
-            int refill = glyd_refill_bits(step, steps);
+        __m512i group[2][GLYD_BLOCK_GROUPS]; /* of lanes 0..15 and 16..31 */
+        for (int s = 0; s < block_steps; s++) {
+            int refill = glyd_refill_bits(step, steps, streams);
             int last = ++step == steps;
-            for (int i = 0; i < HALVES; i++) {
-                __m512i pairs = take_step(&h[i], lookup);
-                group[i][s / 2] =
-                    s & 1 ? _mm512_or_si512(group[i][s / 2], _mm512_slli_epi32(pairs, 8)) : pairs;
+            for (int i = 0; i < sets; i++) {
+                __m512i pairs = take_step(&h[i], lookup, sets == 2 ? 4 : 8);
+                __m512i *to = &group[i % 2][glyd_step_group(streams, s)];
+                if (sets == 2 ? s & 1 : i / 2)
+                    *to = _mm512_or_si512(*to, _mm512_slli_epi32(pairs, sets == 2 ? 8 : 4));
+                else
+                    *to = pairs;
                 if (last)
                     continue;
                 next += deal_step(&h[i], refill, words, next, n_words);
@@ -123,14 +128,21 @@ static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *
                     return -1;
             }
         }
-        for (int i = 0; i < HALVES; i++)
+        for (int i = 0; i < 2; i++)
             store_codes(codes + i * 16 * GLYD_BLOCK_GROUPS, group[i]);
     }
     __m512i any = _mm512_setzero_si512();
-    for (int i = 0; i < HALVES; i++)
+    for (int i = 0; i < sets; i++)
         any = _mm512_or_si512(any, _mm512_or_si512(h[i].low, _mm512_or_si512(h[i].high, h[i].top)));
     *left = _mm512_test_epi32_mask(any, any);
     return next;
+}
+
+static int64_t decode(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
+                      int streams, uint32_t *codes, uint64_t *left)
+{
+    return streams == GLYD_LANES ? decode_sets(words, n_words, lookup, blocks, 2, codes, left)
+                                 : decode_sets(words, n_words, lookup, blocks, 4, codes, left);
 }
 
 /* --- join and split --- */

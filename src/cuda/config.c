@@ -11,19 +11,19 @@ enum {
     BLOCK_BYTES = (GLYD_BLOCK_SM_WORDS + GLYD_BLOCK_CODE_WORDS) * 4,
     X_ROW_BYTES = GLYD_BLOCK_COLS * 2,
     SM_REGISTERS = 65536,
-    GPU_BYTES_A_CYCLE = 2300,   /* of memory, all SMs together */
-    L2_BYTES_A_CYCLE = 5500,    /* of the second-level cache, all SMs together */
-    SM_BYTES_A_CYCLE = 22,      /* what one SM can take in */
-    FEW_ISSUE_CYCLES = 32,      /* FEW: of an SM's four schedulers, a block's instructions */
-    DECODE_BLOCK_CYCLES = 1500, /* a warp's that decodes a stream, from one block to the next */
-    DECODE_ISSUE_CYCLES = 140,  /* of an SM's four schedulers, a block's decoding */
-    EXPAND_CYCLES = 160,        /* of an SM, to decode a block beforehand */
-    FEW_LAUNCH_CYCLES = 3000,   /* filling the ring and writing results, a round of CTAs */
-    FEW_CTA_CYCLES = 200,       /* each CTA more an SM */
+    GPU_BYTES_A_CYCLE = 2300,  /* of memory, all SMs together */
+    L2_BYTES_A_CYCLE = 5500,   /* of the second-level cache, all SMs together */
+    SM_BYTES_A_CYCLE = 22,     /* what one SM can take in */
+    FEW_ISSUE_CYCLES = 32,     /* FEW: of an SM's four schedulers, a block's instructions */
+    DECODE_BLOCK_CYCLES = 900, /* a warp's that decodes a stream, from one block to the next */
+    DECODE_ISSUE_CYCLES = 85,  /* of an SM's four schedulers, a block's decoding */
+    EXPAND_CYCLES = 160,       /* of an SM, to decode a block beforehand */
+    FEW_LAUNCH_CYCLES = 3000,  /* filling the ring and writing results, a round of CTAs */
+    FEW_CTA_CYCLES = 200,      /* each CTA more an SM */
     MANY_LAUNCH_CYCLES = 5000,
     WARPGROUP_ROWS = 64,
-    HERE_BLOCK_CYCLES = 1500, /* a multiplying warp's that decodes its streams, */
-    HERE_ISSUE_CYCLES = 120,  /* and of an SM's four schedulers */
+    HERE_BLOCK_CYCLES = 900, /* a multiplying warp's that decodes its streams, */
+    HERE_ISSUE_CYCLES = 80,  /* and of an SM's four schedulers */
     FEW_TOKENS_MAX = 32,
     LOOKUP_BYTES =
         GLYD_LOOKUP_ENTRIES * 4, /* which it is aligned to: shared memory starts at 1 KB */
@@ -119,7 +119,7 @@ static int64_t ahead_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
                          glyd_gpu_config *config)
 {
     int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32, units = tiles * s->slices;
-    int planes_log2 = decoders_log2 ? 4 : 3; /* a whole run ahead, or half of one */
+    int planes_log2 = decoders_log2 ? 5 : 3; /* a whole run ahead, or a part of one */
     int64_t warps = units << decoders_log2;
     int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
                     (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
@@ -154,13 +154,13 @@ static int64_t ahead_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
 static int64_t here_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_config *config)
 {
     int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32, units = tiles * s->slices;
-    int most = n <= 16 ? GLYD_GPU_FEW_HERE_UNITS_MAX : GLYD_GPU_FEW_UNITS_MAX;
+    int most = GLYD_GPU_FEW_HERE_UNITS_MAX - (n <= 16 ? 0 : 4);
     int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
                     (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
     int64_t fixed = STREAM_FIXED_BYTES + units * GLYD_GPU_WORDS_BYTES +
                     (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
     int stages = ring_stages(stage, fixed, per_sm);
-    int threads = (units + 2) * GLYD_LANES, registers = 128;
+    int threads = (units + 2) * GLYD_LANES, registers = n <= 16 ? 128 : 168;
     if (stages < 3 || units > most || (int64_t)threads * registers * per_sm > SM_REGISTERS)
         return INT64_MAX;
     *config = (glyd_gpu_config){
@@ -236,7 +236,8 @@ static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config
     if (s->capability != 90 || i >= N_CANDIDATES)
         return -1;
     int64_t cycles = INT64_MAX;
-    bool here = streams && s->run_blocks == GLYD_RUN_BLOCKS && s->tokens <= FEW_TOKENS_MAX;
+    bool here = streams && s->run_blocks == GLYD_RUN_BLOCKS && s->tokens <= FEW_TOKENS_MAX &&
+                glyd_run_streams(glyd_blocks_of(s->cols)) == GLYD_STREAMS_MAX;
     if (i < N_MANY) {
         if (s->slices <= GLYD_GPU_CLUSTER_MAX)
             cycles = many_try(s, i, config);

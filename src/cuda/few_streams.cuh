@@ -84,16 +84,16 @@ static __device__ __forceinline__ void few_decode(const packed_arrays &w, const 
 {
     uint32_t origin = d->entry;
     while (d->run * GLYD_RUN_BLOCKS < d->end) {
-        stream s = {};
+        stream_run<2> r = {};
         int block = d->run * GLYD_RUN_BLOCKS, run_end = min(block + GLYD_RUN_BLOCKS, w.blocks);
-        run_open(&s, &d->words, (d->entry - origin) * GLYD_RUN_ALIGN);
+        run_open(&r, &d->words, (d->entry - origin) * GLYD_RUN_ALIGN);
         int stop = min(run_end, d->end);
         d->run += 1 << f.decoders_log2;
         if (d->run * GLYD_RUN_BLOCKS < d->end)
             d->entry = d->entries[d->run];
         for (; block < stop; block++) {
-            words_keep(&d->words, s.next, s.high ^ s.top);
-            uint4 codes = run_block(&s, d->words, lookup, block + 1 == run_end);
+            words_keep(&d->words, r.next, run_read(r));
+            uint4 codes = run_block(&r, d->words, lookup, block + 1 == run_end);
             if (block < d->first)
                 continue;
             few_place place = few_place_of(f, d->unit, d->first, block);

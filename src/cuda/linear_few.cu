@@ -30,7 +30,7 @@ static constexpr int few_warps_max(int token_tile, glyd_gpu_codes from)
     if (from == GLYD_GPU_CODES_AHEAD)
         return GLYD_GPU_FEW_AHEAD_WARPS_MAX - (token_tile == 8 ? 0 : token_tile == 16 ? 4 : 8);
     if (from == GLYD_GPU_CODES_HERE)
-        return token_tile <= 16 ? GLYD_GPU_FEW_HERE_UNITS_MAX + 2 : GLYD_GPU_FEW_UNITS_MAX + 2;
+        return GLYD_GPU_FEW_HERE_UNITS_MAX + 2 - (token_tile <= 16 ? 0 : 4);
     return GLYD_GPU_FEW_UNITS_MAX + 2;
 }
 
@@ -179,7 +179,7 @@ typedef struct few_walk {
     uint32_t codes, front_empty, present_empty; /* AHEAD: the front's planes, and the barriers */
     uint32_t lookup;                            /* HERE: decoding the tile's streams, */
     uint32_t origin, entry; /* entries of the slice's first run and of the next one */
-    stream s;
+    stream_run<2> run;
     word_ring words;
 } few_walk;
 
@@ -200,19 +200,19 @@ static __device__ __forceinline__ void few_open_streams(const few_args &p, few_w
     words_start(&k->words, p.w.codes, entries[0], p.w.entries[(int64_t)p.w.tiles * runs]);
     k->origin = entries[0];
     k->entry = entries[1];
-    k->s.top = 0;
+    k->run = {};
     words_ask_all(&k->words);
 }
 
 /* Decode what of its run comes before the slice. */
 static __device__ __forceinline__ void few_skip(const few_args &p, few_walk *k)
 {
-    run_open(&k->s, &k->words, 0);
+    run_open(&k->run, &k->words, 0);
     for (int i = k->block % GLYD_RUN_BLOCKS; i > 0; i--) {
-        words_keep(&k->words, k->s.next, k->s.high ^ k->s.top);
-        (void)run_codes<false>(&k->s, k->words, k->lookup);
+        words_keep(&k->words, k->run.next, run_read(k->run));
+        (void)run_codes<2, false>(&k->run, k->words, k->lookup);
     }
-    words_keep(&k->words, k->s.next, k->s.high ^ k->s.top);
+    words_keep(&k->words, k->run.next, run_read(k->run));
 }
 
 /* HERE: have the words of `block`, the next one to be decoded, at hand. */
@@ -220,10 +220,10 @@ static __device__ __forceinline__ void few_ready(const few_args &p, few_walk *k,
 {
     if (block % GLYD_RUN_BLOCKS == 0 && block < k->end) {
         int runs = (p.w.blocks + GLYD_RUN_BLOCKS - 1) / GLYD_RUN_BLOCKS;
-        run_open(&k->s, &k->words, (k->entry - k->origin) * GLYD_RUN_ALIGN);
+        run_open(&k->run, &k->words, (k->entry - k->origin) * GLYD_RUN_ALIGN);
         k->entry = p.w.entries[(int64_t)k->tile * runs + block / GLYD_RUN_BLOCKS + 1];
     }
-    words_keep(&k->words, k->s.next, k->s.high ^ k->s.top);
+    words_keep(&k->words, k->run.next, run_read(k->run));
 }
 
 /* The registers of `block` from its words; `multiply(j)`, for each group of the block before, is
@@ -234,16 +234,12 @@ static __device__ __forceinline__ void few_decode_block(const few_args &p, few_w
                                                         uint32_t *a, F multiply)
 {
     if constexpr (FROM == GLYD_GPU_CODES_HERE) {
-        auto between = [&](int step) {
-            if (step % 2)
-                multiply(step / 2);
-        };
         if (block % GLYD_RUN_BLOCKS == GLYD_RUN_BLOCKS - 1 || block + 1 == p.w.blocks)
-            run_fragment<true>(&k->s, k->words, k->lookup, a, words.sm0, words.sm1, k->base,
-                               between);
+            run_fragment<2, true>(&k->run, k->words, k->lookup, a, words.sm0, words.sm1, k->base,
+                                  multiply);
         else
-            run_fragment<false>(&k->s, k->words, k->lookup, a, words.sm0, words.sm1, k->base,
-                                between);
+            run_fragment<2, false>(&k->run, k->words, k->lookup, a, words.sm0, words.sm1, k->base,
+                                   multiply);
     } else {
 #pragma unroll
         for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)

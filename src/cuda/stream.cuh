@@ -1,8 +1,8 @@
 /* stream.cuh - decoding the streams of layout `mma`: a warp expands a run of blocks.
  *
- * A lane's next 64 bits lie in two words; `at` (0..31 before a step) counts the bits taken of the
- * first. A step takes two pairs by lookups of the next 11 bits. Lanes whose first word is used up
- * are then dealt the next words in lane order: docs/FORMAT.md, "Codes, layout mma".
+ * A lane has one or two streams. A step takes two pairs of each by lookups of the next 11 bits;
+ * streams that have used up a word are then dealt the next ones, in order: docs/FORMAT.md, "Codes,
+ * layout mma". Two streams are two chains of dependent instructions, which hide each other.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLYD_CUDA_STREAM_CUH
@@ -98,41 +98,42 @@ static __device__ __forceinline__ uint32_t lookup_at(uint32_t lookup, uint32_t b
 
 static constexpr uint32_t WORDS_BYTES = GLYD_GPU_WORDS_BYTES; /* of a ring, and its alignment */
 static constexpr uint32_t WORDS_CHUNK = 1024; /* bytes that the warp asks for at once */
-static constexpr uint32_t BLOCK_BYTES_MAX = GLYD_BLOCK_STEPS * GLYD_LANES * 4;
+static constexpr uint32_t BLOCK_BYTES_MAX = 8 * GLYD_LANES * 4; /* a word for each two pairs */
 /* Chunks that may still be on their way: with the ring full, the next block does not reach them. */
 static constexpr int CHUNKS_AHEAD = (WORDS_BYTES - WORDS_CHUNK - BLOCK_BYTES_MAX) / WORDS_CHUNK;
 static_assert(CHUNKS_AHEAD > 0 && BLOCK_BYTES_MAX <= WORDS_CHUNK, "a block and a copy ahead");
 
-/* A lane's part of a run: three words, of which the first is being used up. In the run's last block
- * a third word is not replaced any more, and the lane goes on with two. */
+/* A stream: three words, of which the first is being used up. In the run's last block a third word
+ * is not replaced any more, and the stream goes on with two. */
 typedef struct stream {
     uint32_t low, high, top; /* the next bits: those of `low` from at + 2 on, then the others' */
     uint32_t at;             /* bits taken but for two, modulo 32 in its low five; bit 5 flips with
                                 each word used up; what is above means nothing */
-    uint32_t next;           /* byte offset of the next word to be dealt; the same in every lane */
     uint32_t three;          /* last block: whether `top` is still there */
 } stream;
 
-/* Two pairs: registers 2q and 2q + 1 of a group, as lookup entries. Shifts take their low five
- * bits of what they are given, so entries are shifted by and added up as they are. Bits are looked
- * up two places too high, which makes them an offset into the lookup. Returns what `at` becomes. */
-static __device__ __forceinline__ uint32_t stream_take(const stream *s, uint32_t lookup,
-                                                       uint32_t *even, uint32_t *odd)
+/* Two pairs as lookup entries. Shifts take their low five bits of what they are given, so entries
+ * are shifted by and added up as they are. Bits are looked up two places too high, which makes
+ * them an offset into the lookup. Returns what `at` becomes. */
+static __device__ __forceinline__ uint32_t stream_take(const stream &s, uint32_t lookup,
+                                                       uint32_t *first, uint32_t *second)
 {
-    uint32_t bits = __funnelshift_r(s->low, s->high, s->at);
-    *even = lookup_at(lookup, bits);
-    *odd = lookup_at(lookup, __funnelshift_r(bits, 0, *even));
-    return s->at + *even + *odd;
+    uint32_t bits = __funnelshift_r(s.low, s.high, s.at);
+    *first = lookup_at(lookup, bits);
+    *second = lookup_at(lookup, __funnelshift_r(bits, 0, *first));
+    return s.at + *first + *second;
 }
 
-static_assert(GLYD_REFILL_BITS == 64 - 2 && GLYD_REFILL_END_BITS == 32 - 2,
-              "a lane that is dealt a word has used up one of three, or of two, but for two bits");
+static_assert(
+    GLYD_REFILL_BITS == 64 - 2 && GLYD_REFILL_END_BITS == 32 - 2,
+    "a stream that is dealt a word has used up one of three, or of two, but for two bits");
 
-/* Deal words from a ring in shared memory: to the lanes that have used up one, as `at` says. The
- * word is needed two steps later at the earliest. The load is not ordered by the compiler:
- * words_keep gives `ring` and takes what was loaded. */
-static __device__ __forceinline__ void stream_deal(stream *s, uint32_t at, uint32_t lanes_before,
-                                                   uint32_t ring)
+/* Deal words from a ring in shared memory to one stream of each lane: to those that have used up a
+ * word, as `at` says. `next` is the byte offset of the next word, the same in every lane. A word is
+ * needed two steps later at the earliest. The load is not ordered by the compiler: words_keep gives
+ * `ring` and takes what was loaded. */
+static __device__ __forceinline__ void stream_deal(stream *s, uint32_t *next, uint32_t at,
+                                                   uint32_t lanes_before, uint32_t ring)
 {
     uint32_t turned = at ^ s->at;
     asm("{\n"
@@ -151,21 +152,22 @@ static __device__ __forceinline__ void stream_deal(stream *s, uint32_t at, uint3
         "selp.b32 %1,%2,%1,dealt;\n"
         "@dealt ld.shared.u32 %2,[turn];\n"
         "}"
-        : "+r"(s->low), "+r"(s->high), "+r"(s->top), "+r"(s->next)
+        : "+r"(s->low), "+r"(s->high), "+r"(s->top), "+r"(*next)
         : "r"(turned), "r"(lanes_before), "r"(ring), "n"(WORDS_BYTES - 4));
     s->at = at;
 }
 
-/* The same in a run's last block: to the lanes that have used up one of two. `late`: the run's last
- * step follows, and lanes go without where what is left suffices. */
-static __device__ __forceinline__ void stream_deal_end(stream *s, uint32_t at, bool late,
-                                                       uint32_t lanes_before, uint32_t ring)
+/* The same in a run's last block: to the streams that have used up one of two. `late`: the run's
+ * last step follows, and streams go without where what is left suffices. */
+static __device__ __forceinline__ void stream_deal_end(stream *s, uint32_t *next, uint32_t at,
+                                                       bool late, uint32_t lanes_before,
+                                                       uint32_t ring)
 {
     bool moves = ((at ^ s->at) & 32) != 0;
     bool enough = late && (at & 31) < GLYD_REFILL_END_BITS - GLYD_REFILL_LAST_BITS;
     uint32_t dealt = moves && !s->three && !enough;
     uint32_t mask = __ballot_sync(0xffffffffu, dealt);
-    uint32_t from = (uint32_t)__popc(mask & lanes_before) * 4 + s->next;
+    uint32_t from = (uint32_t)__popc(mask & lanes_before) * 4 + *next;
     from = (from & (WORDS_BYTES - 4)) | ring;
     s->low = moves ? s->high : s->low;
     s->high = moves ? s->top : s->high;
@@ -178,7 +180,7 @@ static __device__ __forceinline__ void stream_deal_end(stream *s, uint32_t at, b
         : "r"(dealt), "r"(from));
     s->three = s->three && !moves;
     s->at = at;
-    s->next += (uint32_t)__popc(mask) * 4;
+    *next += (uint32_t)__popc(mask) * 4;
 }
 
 /* A code word of an mma12 plane from a group's four lookup entries. */
@@ -245,70 +247,107 @@ static __device__ __forceinline__ void words_start(word_ring *r, const uint8_t *
     r->asked = 0;
 }
 
+/* A lane's part of a run of 32 N streams: N of them, for each of its rows one or for both. */
+template <int N> struct stream_run {
+    stream of[N];
+    uint32_t next; /* byte offset of the next word to be dealt */
+};
+
+/* What was read last: to be given to words_keep. */
+template <int N> static __device__ __forceinline__ uint32_t run_read(const stream_run<N> &r)
+{
+    uint32_t read = 0;
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        read ^= r.of[i].high ^ r.of[i].top;
+    return read;
+}
+
 /* Begin the run whose words are at offset `at`: as if a word before its first ones were used up but
  * for the two bits that lookups have below a code. */
-static __device__ __forceinline__ void run_open(stream *s, word_ring *r, uint32_t at)
+template <int N>
+static __device__ __forceinline__ void run_open(stream_run<N> *r, word_ring *words, uint32_t at)
 {
-    words_keep(r, at, s->top);
-    s->low = 0;
-    s->high = words_at(*r, at + (uint32_t)r->lane * 4);
-    s->top = words_at(*r, at + (uint32_t)(GLYD_LANES + r->lane) * 4);
-    s->at = 30;
-    s->three = 1;
-    s->next = at + 2 * GLYD_LANES * 4;
+    words_keep(words, at, run_read(*r));
+#pragma unroll
+    for (int i = 0; i < N; i++) {
+        r->of[i].low = 0;
+        r->of[i].high = words_at(*words, at + (uint32_t)(GLYD_LANES * i + words->lane) * 4);
+        r->of[i].top = words_at(*words, at + (uint32_t)(GLYD_LANES * (N + i) + words->lane) * 4);
+        r->of[i].at = 30;
+        r->of[i].three = 1;
+    }
+    r->next = at + 2 * N * GLYD_LANES * 4;
 }
 
-/* One step of the run's next block, whose words have been waited for: entries of registers 2q and
- * 2q + 1 of a group. END: the run ends with this block. After a run's last step a deal takes words
- * that are none of its own: nobody uses them. */
-template <bool END>
-static __device__ __forceinline__ void run_step(stream *s, const word_ring &r, uint32_t lookup,
-                                                int step, uint32_t lanes_before, uint32_t *e)
+/* A k16 group of the run's next block, whose words have been waited for: the entries of its four
+ * registers. END: the run ends with this block. After a run's last step a deal takes words that are
+ * none of its own: nobody uses them. */
+template <int N, bool END>
+static __device__ __forceinline__ void run_group(stream_run<N> *r, const word_ring &words,
+                                                 uint32_t lookup, int group, uint32_t lanes_before,
+                                                 uint32_t *e)
 {
-    uint32_t at = stream_take(s, lookup, &e[0], &e[1]);
-    if constexpr (END)
-        stream_deal_end(s, at, step == GLYD_BLOCK_STEPS - 2, lanes_before, r.ring);
-    else
-        stream_deal(s, at, lanes_before, r.ring);
+#pragma unroll
+    for (int step = 0; step < 2 / N; step++) {
+        uint32_t at[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) /* registers 0 2, 1 3; or 0 1 and then 2 3 */
+            at[i] = stream_take(r->of[i], lookup, &e[2 * step + i],
+                                &e[2 * step + i + (N == 1 ? 1 : 2)]);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            bool late = group == GLYD_BLOCK_GROUPS - (N == 1 ? 1 : 2) && step == 0;
+            if constexpr (END)
+                stream_deal_end(&r->of[i], &r->next, at[i], late, lanes_before, words.ring);
+            else
+                stream_deal(&r->of[i], &r->next, at[i], lanes_before, words.ring);
+        }
+    }
 }
 
-template <bool END>
-static __device__ __forceinline__ uint4 run_codes(stream *s, const word_ring &r, uint32_t lookup)
+template <int N, bool END>
+static __device__ __forceinline__ uint4 run_codes(stream_run<N> *r, const word_ring &words,
+                                                  uint32_t lookup)
 {
-    uint32_t code[GLYD_BLOCK_GROUPS], lanes_before = (1u << r.lane) - 1;
+    uint32_t code[GLYD_BLOCK_GROUPS], lanes_before = (1u << words.lane) - 1;
 #pragma unroll
     for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
         uint32_t e[4];
-        run_step<END>(s, r, lookup, 2 * j, lanes_before, e);
-        run_step<END>(s, r, lookup, 2 * j + 1, lanes_before, e + 2);
+        run_group<N, END>(r, words, lookup, j, lanes_before, e);
         code[j] = code_word(e);
     }
     return make_uint4(code[0], code[1], code[2], code[3]);
 }
 
 /* The lane's four code words of the run's next block; `last`: the run ends with it. */
-static __device__ __forceinline__ uint4 run_block(stream *s, const word_ring &r, uint32_t lookup,
-                                                  bool last)
+template <int N>
+static __device__ __forceinline__ uint4 run_block(stream_run<N> *r, const word_ring &words,
+                                                  uint32_t lookup, bool last)
 {
-    return last ? run_codes<true>(s, r, lookup) : run_codes<false>(s, r, lookup);
+    return last ? run_codes<N, true>(r, words, lookup) : run_codes<N, false>(r, words, lookup);
 }
 
-/* The 16 registers of the run's next block, straight from the streams. `between(i)` is done after
- * step i, so that what it does overlaps. */
-template <bool END, typename F>
-static __device__ __forceinline__ void run_fragment(stream *s, const word_ring &r, uint32_t lookup,
-                                                    uint32_t *a, uint4 sm0, uint4 sm1,
-                                                    tile_bases base, F between)
+/* The 16 registers of the run's next block, straight from the streams. `between(j)` is done after
+ * group j, so that what it does overlaps. */
+template <int N, bool END, typename F>
+static __device__ __forceinline__ void run_fragment(stream_run<N> *r, const word_ring &words,
+                                                    uint32_t lookup, uint32_t *a, uint4 sm0,
+                                                    uint4 sm1, tile_bases base, F between)
 {
     const uint32_t sm[8] = {sm0.x, sm0.y, sm0.z, sm0.w, sm1.x, sm1.y, sm1.z, sm1.w};
-    uint32_t lanes_before = (1u << r.lane) - 1;
+    uint32_t lanes_before = (1u << words.lane) - 1;
 #pragma unroll
-    for (int i = 0; i < GLYD_BLOCK_STEPS; i++) {
-        uint32_t e[2];
-        run_step<END>(s, r, lookup, i, lanes_before, e);
-        a[2 * i] = bits_of(base.sm_mask, sm[i], e[0] + base.low);
-        a[2 * i + 1] = bits_of(base.sm_mask, __byte_perm(sm[i], 0, 0x2301), e[1] + base.high);
-        between(i);
+    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
+        uint32_t e[4];
+        run_group<N, END>(r, words, lookup, j, lanes_before, e);
+#pragma unroll
+        for (int q = 0; q < 2; q++) {
+            uint32_t odd = __byte_perm(sm[2 * j + q], 0, 0x2301);
+            a[4 * j + 2 * q] = bits_of(base.sm_mask, sm[2 * j + q], e[2 * q] + base.low);
+            a[4 * j + 2 * q + 1] = bits_of(base.sm_mask, odd, e[2 * q + 1] + base.high);
+        }
+        between(j);
     }
 }
 

@@ -1,6 +1,6 @@
 /* unpack.cu - packed matrices back to bf16, whole rows or gathered ones, and streams to codes.
  *
- * A warp takes a run of a tile's blocks (for mma12 as many blocks as the encoder gives a run) and
+ * A warp takes a run of a tile's blocks (for mma12 PLANE_BLOCKS blocks) and
  * turns each block into 16 rows of 128 bytes through its own part of shared memory, so that rows
  * are written in pieces of 16 bytes.
  *
@@ -15,6 +15,7 @@
 #include "cuda/stream.cuh"
 
 static constexpr int WARPS = 4;
+static constexpr int PLANE_BLOCKS = 16;                    /* mma12: blocks of a warp */
 static constexpr int ROW_PITCH = GLYD_BLOCK_COLS * 2 + 16; /* rows g start 4 banks apart */
 /* The lookup, wherever in shared memory its alignment puts it, the rings, and scratch. */
 static constexpr size_t STREAM_BYTES =
@@ -34,17 +35,18 @@ static __device__ __forceinline__ stream_parts stream_parts_of(uint8_t *shared)
     return p;
 }
 
-/* Open run `run` of a tile; the warps' rings are at `rings`. */
-static __device__ __forceinline__ void warp_run_open(stream *s, word_ring *words,
-                                                     const packed_arrays &w, int tile, int run,
+/* Open run `index` of a tile; the warps' rings are at `rings`. */
+template <int N>
+static __device__ __forceinline__ void warp_run_open(stream_run<N> *r, word_ring *words,
+                                                     const packed_arrays &w, int tile, int index,
                                                      uint32_t rings, int lane)
 {
     int runs = (w.blocks + w.run_blocks - 1) / w.run_blocks;
     words->ring = rings + threadIdx.x / 32 * WORDS_BYTES;
     words->lane = lane;
-    words_start(words, w.codes, w.entries[(int64_t)tile * runs + run],
+    words_start(words, w.codes, w.entries[(int64_t)tile * runs + index],
                 w.entries[(int64_t)w.tiles * runs]);
-    run_open(s, words, 0);
+    run_open(r, words, 0);
 }
 
 typedef struct unpack_args {
@@ -110,15 +112,15 @@ static __device__ __forceinline__ void unpack_write(const unpack_args &p, const 
     }
 }
 
-template <bool STREAMS>
+/* N: streams of a lane, 0 for mma12. */
+template <int N>
 static __global__ void __launch_bounds__(WARPS * 32, 5) unpack_kernel(const unpack_args p)
 {
     extern __shared__ __align__(16) uint8_t shared[];
-    uint8_t *rows =
-        shared + (STREAMS ? STREAM_BYTES : 0) + threadIdx.x / 32 * GLYD_TILE_ROWS * ROW_PITCH;
+    uint8_t *rows = shared + (N ? STREAM_BYTES : 0) + threadIdx.x / 32 * GLYD_TILE_ROWS * ROW_PITCH;
     stream_parts parts = stream_parts_of(shared);
     uint32_t lookup = 0;
-    if constexpr (STREAMS)
+    if constexpr (N > 0)
         lookup = lookup_make(parts.lookup, parts.scratch, table_ask(p.w.table, (int)threadIdx.x),
                              (int)threadIdx.x, WARPS * 32);
     int lane = (int)threadIdx.x % 32;
@@ -136,16 +138,16 @@ static __global__ void __launch_bounds__(WARPS * 32, 5) unpack_kernel(const unpa
     tile_bases base = bases_of(p.w, r.tile, lane);
     escape_window escapes = escapes_from(p.w, r.tile, block, lane);
     word_ring words = {};
-    stream stream = {};
-    if constexpr (STREAMS)
-        warp_run_open(&stream, &words, p.w, r.tile, run, parts.rings, lane);
+    stream_run<N ? N : 1> streams = {};
+    if constexpr (N > 0)
+        warp_run_open(&streams, &words, p.w, r.tile, run, parts.rings, lane);
     for (; block < end; block++) {
         int64_t at = (int64_t)r.tile * p.w.blocks + block;
         const uint4 *sm = (const uint4 *)p.w.sm + at * (GLYD_BLOCK_SM_WORDS / 4) + lane;
         uint4 sm0 = load_once(sm), sm1 = load_once(sm + 32), codes;
-        if constexpr (STREAMS) {
-            words_keep(&words, stream.next, stream.high ^ stream.top);
-            codes = run_block(&stream, words, lookup, block + 1 == end);
+        if constexpr (N > 0) {
+            words_keep(&words, streams.next, run_read(streams));
+            codes = run_block(&streams, words, lookup, block + 1 == end);
         } else {
             codes = load_once((const uint4 *)p.w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane);
         }
@@ -162,10 +164,11 @@ static __global__ void __launch_bounds__(WARPS * 32, 5) unpack_kernel(const unpa
         unpack_write(p, r, block, rows, lane);
         __syncwarp(); /* and read */
     }
-    if constexpr (STREAMS)
+    if constexpr (N > 0)
         copy_async_wait<0>();
 }
 
+template <int N>
 static __global__ void __launch_bounds__(WARPS * 32)
     expand_kernel(const packed_arrays w, uint4 *codes)
 {
@@ -180,12 +183,12 @@ static __global__ void __launch_bounds__(WARPS * 32)
     int tile = (int)(task / runs), run = (int)(task % runs), block = run * w.run_blocks;
     int end = min(block + w.run_blocks, w.blocks);
     word_ring words;
-    stream s = {};
-    warp_run_open(&s, &words, w, tile, run, parts.rings, lane);
+    stream_run<N> streams = {};
+    warp_run_open(&streams, &words, w, tile, run, parts.rings, lane);
     uint4 *to = codes + ((int64_t)tile * w.blocks + block) * (GLYD_BLOCK_CODE_WORDS / 4) + lane;
     for (; block < end; block++, to += GLYD_BLOCK_CODE_WORDS / 4) {
-        words_keep(&words, s.next, s.high ^ s.top);
-        *to = run_block(&s, words, lookup, block + 1 == end);
+        words_keep(&words, streams.next, run_read(streams));
+        *to = run_block(&streams, words, lookup, block + 1 == end);
     }
     copy_async_wait<0>();
 }
@@ -195,7 +198,8 @@ extern "C" glyd_status glyd_k_expand(const glyd_matrix *m, uint8_t *codes, cudaS
 {
     packed_arrays w = arrays_of(m, m->array[GLYD_ARRAY_CODES].data);
     int64_t tasks = (int64_t)w.tiles * glyd_runs_of(w.blocks, w.run_blocks);
-    expand_kernel<<<(unsigned)((tasks + WARPS - 1) / WARPS), WARPS * 32, STREAM_BYTES, stream>>>(
+    auto kernel = glyd_run_streams(w.blocks) == GLYD_LANES ? expand_kernel<1> : expand_kernel<2>;
+    kernel<<<(unsigned)((tasks + WARPS - 1) / WARPS), WARPS * 32, STREAM_BYTES, stream>>>(
         w, (uint4 *)codes);
     return cuda_status(cudaGetLastError(), "expand", err);
 }
@@ -205,21 +209,18 @@ static glyd_status unpack_launch(const glyd_matrix *m, unpack_args *p, cudaStrea
 {
     bool streams = m->layout == GLYD_LAYOUT_MMA;
     p->w = arrays_of(m, m->array[GLYD_ARRAY_CODES].data);
-    p->run_blocks = streams ? m->run_blocks : GLYD_RUN_BLOCKS;
+    p->run_blocks = streams ? m->run_blocks : PLANE_BLOCKS;
     p->runs = (int)glyd_runs_of(p->w.blocks, p->run_blocks);
     int64_t tasks = (int64_t)p->tiles * p->runs;
-    size_t bytes = (size_t)(WARPS * GLYD_TILE_ROWS * ROW_PITCH);
-    unsigned grid = (unsigned)((tasks + WARPS - 1) / WARPS);
+    size_t bytes = (size_t)(WARPS * GLYD_TILE_ROWS * ROW_PITCH) + (streams ? STREAM_BYTES : 0);
+    auto kernel = unpack_kernel<0>;
     if (streams) {
-        bytes += STREAM_BYTES;
-        GLYD_TRY(cuda_status(cudaFuncSetAttribute(unpack_kernel<true>,
-                                                  cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                  (int)bytes),
-                             "unpack", err));
-        unpack_kernel<true><<<grid, WARPS * 32, bytes, stream>>>(*p);
-    } else {
-        unpack_kernel<false><<<grid, WARPS * 32, bytes, stream>>>(*p);
+        kernel = glyd_run_streams(p->w.blocks) == GLYD_LANES ? unpack_kernel<1> : unpack_kernel<2>;
+        GLYD_TRY(cuda_status(
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
+            "unpack", err));
     }
+    kernel<<<(unsigned)((tasks + WARPS - 1) / WARPS), WARPS * 32, bytes, stream>>>(*p);
     return cuda_status(cudaGetLastError(), "unpack", err);
 }
 

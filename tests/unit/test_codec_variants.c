@@ -105,7 +105,7 @@ static void test_join_and_split(void **state)
 
 /* Decode with every variant, all of the words and then ever fewer of them. */
 static void decode_all(const uint8_t *words, int64_t n_words, const glyd_lookup *lookup, int blocks,
-                       const uint32_t *expected)
+                       int streams, const uint32_t *expected)
 {
     size_t n = (size_t)blocks * GLYD_BLOCK_CODE_WORDS;
     uint32_t *codes = malloc((n + 2 * GUARD_WORDS) * 4);
@@ -113,7 +113,8 @@ static void decode_all(const uint8_t *words, int64_t n_words, const glyd_lookup 
         const glyd_variants *variant = glyd_variants_get((glyd_variant)v);
         uint64_t left = 1;
         fill_guard(codes, n + 2 * GUARD_WORDS);
-        int64_t dealt = variant->decode(words, n_words, lookup, blocks, codes + GUARD_WORDS, &left);
+        int64_t dealt =
+            variant->decode(words, n_words, lookup, blocks, streams, codes + GUARD_WORDS, &left);
         assert_in_range(n_words - dealt, 0, 3);
         assert_true(left == 0);
         assert_guard(codes, GUARD_WORDS);
@@ -123,13 +124,13 @@ static void decode_all(const uint8_t *words, int64_t n_words, const glyd_lookup 
             /* the same end, so that the words that are missing are those behind the cliff */
             fill_guard(codes, n + 2 * GUARD_WORDS);
             assert_int_equal(variant->decode(words + 4 * (n_words - fewer), fewer, lookup, blocks,
-                                             codes + GUARD_WORDS, &left) <= fewer,
+                                             streams, codes + GUARD_WORDS, &left) <= fewer,
                              1);
             assert_guard(codes, GUARD_WORDS);
             assert_guard(codes + GUARD_WORDS + n, GUARD_WORDS);
             cliff c = cliff_open((size_t)fewer * 4);
             memcpy(c.end - fewer * 4, words, (size_t)fewer * 4);
-            assert_int_equal(variant->decode(c.end - fewer * 4, fewer, lookup, blocks,
+            assert_int_equal(variant->decode(c.end - fewer * 4, fewer, lookup, blocks, streams,
                                              codes + GUARD_WORDS, &left),
                              -1);
             cliff_close(&c);
@@ -143,19 +144,21 @@ static void test_decode(void **state)
     (void)state;
     static const values kinds[] = {VALUES_ORDINARY, VALUES_SKEWED, VALUES_ONE,    VALUES_TWO,
                                    VALUES_FLAT,     VALUES_ENDS,   VALUES_ESCAPES};
-    enum { ROWS = 32, COLS = 64 * 7 };
-    static uint16_t bf16[ROWS * COLS];
+    enum { ROWS = 32, NARROW = 64 * 7, WIDE = 64 * 17, KINDS = sizeof kinds / sizeof *kinds };
+    static uint16_t bf16[ROWS * WIDE];
     glyd_lookup *lookup = aligned_alloc(64, sizeof *lookup);
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        values_fill(kinds[k], k, bf16, ROWS, COLS, COLS);
+    for (size_t i = 0; i < 2 * KINDS; i++) {
+        size_t k = i % KINDS;
+        int cols = i < KINDS ? NARROW : WIDE; /* 32 streams, and 64 */
+        values_fill(kinds[k], k, bf16, ROWS, cols, cols);
         for (int run_blocks = 1; run_blocks <= 8; run_blocks += 3) {
             glyd_buf out = {0};
             glyd_matrix m;
             glyd_pack_choice choice = {GLYD_LAYOUT_MMA, run_blocks, &glyd_variants_c};
-            assert_ok(glyd_pack_with(&choice, bf16, ROWS, COLS, COLS, NULL, &out, &m, NULL));
+            assert_ok(glyd_pack_with(&choice, bf16, ROWS, cols, cols, NULL, &out, &m, NULL));
             assert_int_equal(m.layout, GLYD_LAYOUT_MMA);
             assert_ok(glyd_lookup_init(lookup, m.array[GLYD_ARRAY_TABLE], NULL));
-            for (int64_t run = 0; run < glyd_runs_of(glyd_blocks_of(COLS), run_blocks); run++) {
+            for (int64_t run = 0; run < glyd_runs_of(glyd_blocks_of(cols), run_blocks); run++) {
                 uint32_t expected[8 * GLYD_BLOCK_CODE_WORDS];
                 glyd_run r = glyd_stream_run(&m, 1, run);
                 assert_int_equal(glyd_stream_expand(&m, lookup, 1, run, expected), r.blocks);
@@ -163,7 +166,7 @@ static void test_decode(void **state)
                 for (int block = 0; block < r.blocks; block++) {
                     uint32_t sm[GLYD_BLOCK_SM_WORDS], codes[GLYD_BLOCK_CODE_WORDS];
                     int64_t col = (run * run_blocks + block) * GLYD_BLOCK_COLS;
-                    if (glyd_variants_c.split(bf16 + 16 * COLS + col, COLS,
+                    if (glyd_variants_c.split(bf16 + 16 * cols + col, cols,
                                               m.array[GLYD_ARRAY_BASES].data + 16, 0, sm, codes))
                         continue; /* escapes have any code */
                     assert_memory_equal(expected + block * GLYD_BLOCK_CODE_WORDS, codes,
@@ -171,7 +174,7 @@ static void test_decode(void **state)
                 }
                 cliff c = cliff_open((size_t)r.n_words * 4);
                 memcpy(c.end - r.n_words * 4, r.words, (size_t)r.n_words * 4);
-                decode_all(c.end - r.n_words * 4, r.n_words, lookup, r.blocks, expected);
+                decode_all(c.end - r.n_words * 4, r.n_words, lookup, r.blocks, r.streams, expected);
                 cliff_close(&c);
             }
             glyd_buf_free(&out);
@@ -196,20 +199,22 @@ static void test_decode_noise(void **state)
     assert_ok(glyd_lookup_init(lookup, m.array[GLYD_ARRAY_TABLE], NULL));
     int decoded = 0;
     for (int round = 0; round < 300; round++) {
-        int blocks = 1 + round % BLOCKS_MAX;
+        int blocks = 1 + round % BLOCKS_MAX, streams = round / BLOCKS_MAX % 2 ? 32 : 64;
         int64_t n_words = (int64_t)(test_random(&random) >> 40) % (blocks * 250);
         uint8_t *words = malloc((size_t)n_words * 4 + 1);
         for (int64_t i = 0; i < n_words * 4; i++)
             words[i] = (uint8_t)(test_random(&random) >> 40);
         uint32_t codes[2][BLOCKS_MAX * GLYD_BLOCK_CODE_WORDS];
         uint64_t left[2];
-        int64_t dealt = glyd_variants_c.decode(words, n_words, lookup, blocks, codes[0], &left[0]);
+        int64_t dealt =
+            glyd_variants_c.decode(words, n_words, lookup, blocks, streams, codes[0], &left[0]);
         assert_in_range(dealt + 1, 0, n_words + 1);
         decoded += dealt >= 0;
         for (int v = 1; v <= (int)glyd_cpu_variant(); v++) {
-            assert_int_equal(glyd_variants_get((glyd_variant)v)
-                                 ->decode(words, n_words, lookup, blocks, codes[1], &left[1]),
-                             dealt);
+            assert_int_equal(
+                glyd_variants_get((glyd_variant)v)
+                    ->decode(words, n_words, lookup, blocks, streams, codes[1], &left[1]),
+                dealt);
             if (dealt < 0)
                 continue;
             assert_int_equal(!left[1], !left[0]);
