@@ -98,7 +98,7 @@ def tile_codes(layout, tile, blocks, arrays, run_blocks):
         n = min(run_blocks, blocks - run * run_blocks)
         need(entries[run] <= entries[run + 1] <= len(arrays["codes"]) // 16, "entries: no order")
         words = u32(arrays["codes"][entries[run] * 16 : entries[run + 1] * 16])
-        for block in decode_run(words, n, 64 if blocks >= 16 else 32, table):
+        for block in decode_run(words, n, 64 if blocks >= 32 else 32, table):
             result.append([[[(s & 15, s >> 4) for s in group] for group in lane] for lane in block])
     return result
 

@@ -30,8 +30,8 @@ class Choice:
     marker: bool = False  # the last code says "escape", exponents in a list of bytes
     symbols: str = "pair"
     limit: int = 11
-    run_blocks: int = 32
-    wide: int = 16  # blocks of a tile from which on a run has 64 streams
+    run_blocks: int = 16
+    wide: int = 32  # blocks of a tile from which on a run has 64 streams
     refill: int = 62
     refill_end: int = 30  # in a run's last block
     refill_last: int = 21  # before a run's last step

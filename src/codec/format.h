@@ -29,14 +29,14 @@ enum {
     GLYD_BLOCK_SM_BYTES = 4 * GLYD_BLOCK_SM_WORDS,
     GLYD_BLOCK_CODE_BYTES = 4 * GLYD_BLOCK_CODE_WORDS,
     GLYD_STREAMS_MAX = 64, /* mma: of a run; GLYD_LANES of them in narrow matrices */
-    GLYD_WIDE_BLOCKS = 16, /* mma: blocks of a tile from which on it is wide */
+    GLYD_WIDE_BLOCKS = 32, /* mma: blocks of a tile from which on it is wide */
     /* mma: a stream is dealt a word when it holds this or less, */
     GLYD_REFILL_BITS = 62,
     GLYD_REFILL_END_BITS = 30,  /* in a run's last block, */
     GLYD_REFILL_LAST_BITS = 21, /* and before its last step: what a step may not do with */
     GLYD_BASE_MAX = 240,        /* base + code stays an exponent: at most 255 */
     GLYD_WINDOW = 16,           /* exponents that a row's codes reach */
-    GLYD_RUN_BLOCKS = 32,       /* what the encoder writes */
+    GLYD_RUN_BLOCKS = 16,       /* what the encoder writes */
     GLYD_RUN_BLOCKS_MAX = 64,   /* what decoders must take */
     GLYD_RUN_ALIGN = 16,        /* bytes; `entries` count these */
     GLYD_TABLE_COUNTS = 16,     /* uint16 counts of codes by length */

@@ -11,19 +11,19 @@ enum {
     BLOCK_BYTES = (GLYD_BLOCK_SM_WORDS + GLYD_BLOCK_CODE_WORDS) * 4,
     X_ROW_BYTES = GLYD_BLOCK_COLS * 2,
     SM_REGISTERS = 65536,
-    GPU_BYTES_A_CYCLE = 2300,  /* of memory, all SMs together */
-    L2_BYTES_A_CYCLE = 5500,   /* of the second-level cache, all SMs together */
-    SM_BYTES_A_CYCLE = 22,     /* what one SM can take in */
-    FEW_ISSUE_CYCLES = 32,     /* FEW: of an SM's four schedulers, a block's instructions */
-    DECODE_BLOCK_CYCLES = 900, /* a warp's that decodes a stream, from one block to the next */
-    DECODE_ISSUE_CYCLES = 85,  /* of an SM's four schedulers, a block's decoding */
-    EXPAND_CYCLES = 160,       /* of an SM, to decode a block beforehand */
-    FEW_LAUNCH_CYCLES = 3000,  /* filling the ring and writing results, a round of CTAs */
-    FEW_CTA_CYCLES = 200,      /* each CTA more an SM */
+    GPU_BYTES_A_CYCLE = 2300,   /* of memory, all SMs together */
+    L2_BYTES_A_CYCLE = 5500,    /* of the second-level cache, all SMs together */
+    SM_BYTES_A_CYCLE = 22,      /* what one SM can take in */
+    FEW_ISSUE_CYCLES = 32,      /* FEW: of an SM's four schedulers, a block's instructions */
+    DECODE_BLOCK_CYCLES = 1100, /* a warp's that decodes a stream, from one block to the next */
+    DECODE_ISSUE_CYCLES = 110,  /* of an SM's four schedulers, a block's decoding */
+    EXPAND_CYCLES = 160,        /* of an SM, to decode a block beforehand */
+    FEW_LAUNCH_CYCLES = 3000,   /* filling the ring and writing results, a round of CTAs */
+    FEW_CTA_CYCLES = 200,       /* each CTA more an SM */
     MANY_LAUNCH_CYCLES = 5000,
     WARPGROUP_ROWS = 64,
-    HERE_BLOCK_CYCLES = 900, /* a multiplying warp's that decodes its streams, */
-    HERE_ISSUE_CYCLES = 80,  /* and of an SM's four schedulers */
+    HERE_BLOCK_CYCLES = 1085, /* a multiplying warp's that decodes its streams, */
+    HERE_ISSUE_CYCLES = 121,  /* and of an SM's four schedulers */
     FEW_TOKENS_MAX = 32,
     LOOKUP_BYTES =
         GLYD_LOOKUP_ENTRIES * 4, /* which it is aligned to: shared memory starts at 1 KB */
@@ -119,7 +119,7 @@ static int64_t ahead_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
                          glyd_gpu_config *config)
 {
     int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32, units = tiles * s->slices;
-    int planes_log2 = decoders_log2 ? 5 : 3; /* a whole run ahead, or a part of one */
+    int planes_log2 = decoders_log2 ? 4 : 3; /* a whole run ahead, or a part of one */
     int64_t warps = units << decoders_log2;
     int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
                     (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
@@ -176,7 +176,8 @@ static int64_t here_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu
     };
     int64_t ctas = config->grid_rows * config->grid_tokens, slots = (int64_t)per_sm * s->n_sms;
     int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
-    int64_t step = max64(HERE_BLOCK_CYCLES, resident * units * HERE_ISSUE_CYCLES);
+    int64_t issue = HERE_ISSUE_CYCLES + 2 * (n - 8);
+    int64_t step = max64(HERE_BLOCK_CYCLES, resident * units * issue);
     int64_t rounds = ceil_div(ctas, slots);
     return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + FEW_LAUNCH_CYCLES +
            (rounds - 1) * FEW_LAUNCH_CYCLES / (2 * per_sm) + (per_sm - 1) * FEW_CTA_CYCLES;

@@ -144,7 +144,7 @@ static void test_decode(void **state)
     (void)state;
     static const values kinds[] = {VALUES_ORDINARY, VALUES_SKEWED, VALUES_ONE,    VALUES_TWO,
                                    VALUES_FLAT,     VALUES_ENDS,   VALUES_ESCAPES};
-    enum { ROWS = 32, NARROW = 64 * 7, WIDE = 64 * 17, KINDS = sizeof kinds / sizeof *kinds };
+    enum { ROWS = 32, NARROW = 64 * 7, WIDE = 64 * 33, KINDS = sizeof kinds / sizeof *kinds };
     static uint16_t bf16[ROWS * WIDE];
     glyd_lookup *lookup = aligned_alloc(64, sizeof *lookup);
     for (size_t i = 0; i < 2 * KINDS; i++) {
