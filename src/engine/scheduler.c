@@ -352,8 +352,9 @@ static void take_token(glyd_scheduler *s, slot *t, int32_t id)
     t->ids[t->n_ids++] = id;
     glyd_seen_add(t->seen, id);
     result->n_tokens++;
+    const glyd_token token = {.id = id};
     if (ticket->request.on_token)
-        ticket->request.on_token(ticket->request.arg, id);
+        ticket->request.on_token(ticket->request.arg, &token);
     if (t->n_ids == t->n_ids_max)
         finish_slot(s, t,
                     result->n_tokens == ticket->request.tokens_max ? GLYD_FINISH_LENGTH

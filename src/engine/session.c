@@ -171,7 +171,8 @@ glyd_request glyd_request_default(const glyd_engine *e)
         sampling.min_p = config->min_p;
     if (config->repetition_penalty >= 0)
         sampling.repetition_penalty = config->repetition_penalty;
-    return (glyd_request){.sampling = sampling};
+    return (glyd_request){
+        .tokens_max = -1, .sampling = sampling, .n_logprobs = -1, .n_prompt_logprobs = -1};
 }
 
 static glyd_status check_prompt(const glyd_engine *e, const int32_t *ids, int n_ids,
@@ -202,13 +203,18 @@ static glyd_status check_request(const glyd_engine *e, const glyd_request *reque
 {
     GLYD_TRY(check_prompt(e, request->ids, request->n_ids, err));
     GLYD_TRY(glyd_sampling_check(&request->sampling, err));
-    if (request->tokens_max < 0)
-        GLYD_FAIL(err, GLYD_E_ARG, "%d tokens: 0 (no limit) or more is possible",
+    if (request->tokens_max < -1)
+        GLYD_FAIL(err, GLYD_E_ARG, "%d tokens: -1 (no limit) or more is possible",
                   request->tokens_max);
     if (request->n_stop_ids < 0 || request->n_stop_ids > GLYD_REQUEST_STOP_IDS_MAX ||
         (request->n_stop_ids > 0 && !request->stop_ids))
         GLYD_FAIL(err, GLYD_E_ARG, "%d stop ids: at most %d are possible", request->n_stop_ids,
                   GLYD_REQUEST_STOP_IDS_MAX);
+    if (request->tokens_max == 0 || request->tokens_min > 0 || request->n_logit_bias > 0 ||
+        request->n_logprobs >= 0 || request->n_prompt_logprobs >= 0 || request->allow)
+        GLYD_FAIL(err, GLYD_E_UNSUPPORTED,
+                  "log-probabilities, biases and constraints are not "
+                  "built yet");
     return check_room(e, request->n_ids, 1, err);
 }
 
@@ -247,7 +253,10 @@ glyd_status glyd_engine_submit(glyd_engine *e, const glyd_request *request, glyd
 glyd_status glyd_engine_logits(glyd_engine *e, const int32_t *ids, int n_ids,
                                glyd_logits_fn on_logits, void *arg, glyd_error *err)
 {
-    glyd_request request = {.ids = ids, .n_ids = n_ids, .arg = arg};
+    glyd_request request = glyd_request_default(e);
+    request.ids = ids;
+    request.n_ids = n_ids;
+    request.arg = arg;
     glyd_ticket *ticket = NULL;
     glyd_result result;
     GLYD_TRY(check_prompt(e, ids, n_ids, err));
@@ -282,4 +291,19 @@ glyd_status glyd_engine_logits_hash(glyd_engine *e, const int32_t *ids, int n_id
         status = glyd_error_set(err, status, "out of memory for a hash");
     glyd_sha256_drop(&hash);
     return status;
+}
+
+/* --- figures --- */
+
+void glyd_engine_stats(const glyd_engine *e, glyd_stats *stats)
+{
+    (void)e;
+    *stats = (glyd_stats){0};
+}
+
+int glyd_engine_drain(glyd_engine *e, double timeout_s)
+{
+    (void)e;
+    (void)timeout_s;
+    return 0;
 }

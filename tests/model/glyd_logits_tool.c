@@ -61,10 +61,10 @@ static glyd_status write_logits(void *arg, const float *logits, int n, int vocab
     return fwrite(logits, sizeof *logits, count, arg) == count ? GLYD_OK : GLYD_E_IO;
 }
 
-static void keep_token(void *arg, int32_t id)
+static void keep_token(void *arg, const glyd_token *token)
 {
     prompt *p = arg;
-    p->answer[p->n_answer++] = id;
+    p->answer[p->n_answer++] = token->id;
 }
 
 static int answer(glyd_engine *engine, prompt *prompts, int n, int n_tokens, bool together)
@@ -74,7 +74,10 @@ static int answer(glyd_engine *engine, prompt *prompts, int n, int n_tokens, boo
     for (int i = 0; i < n; i++) {
         prompt *p = &prompts[i];
         p->answer = calloc((size_t)n_tokens, sizeof *p->answer);
-        glyd_request request = {.ids = p->ids, .n_ids = p->n_ids, .tokens_max = n_tokens};
+        glyd_request request = glyd_request_default(engine);
+        request.ids = p->ids;
+        request.n_ids = p->n_ids;
+        request.tokens_max = n_tokens;
         request.sampling = (glyd_sampling){.top_p = 1, .repetition_penalty = 1};
         request.ignore_stop = true;
         request.arg = p;

@@ -21,10 +21,10 @@ typedef struct answer {
     glyd_result result;
 } answer;
 
-static void keep_token(void *arg, int32_t id)
+static void keep_token(void *arg, const glyd_token *token)
 {
     answer *a = arg;
-    a->ids[a->n++] = id;
+    a->ids[a->n++] = token->id;
     if (a->n == a->cancel_at)
         glyd_ticket_cancel(a->ticket);
 }
@@ -225,7 +225,7 @@ static void test_finishes(void **state)
     /* The context. */
     a = (answer){0};
     r = request_for(engine, ids, n_ids, &a);
-    r.tokens_max = 0;
+    r.tokens_max = -1;
     assert_ok(glyd_engine_submit(engine, &r, &a.ticket, &err));
     finish(&a);
     assert_int_equal(a.result.finish, GLYD_FINISH_CONTEXT);
@@ -270,7 +270,7 @@ static void test_cancel(void **state)
     /* From another thread, running and waiting; then the engine goes on. */
     a = (answer){0}, b = (answer){0};
     r = request_for(engine, ids, 1, &a);
-    r.tokens_max = 0;
+    r.tokens_max = -1;
     assert_ok(glyd_engine_submit(engine, &r, &a.ticket, &err));
     r.arg = &b;
     assert_ok(glyd_engine_submit(engine, &r, &b.ticket, &err));
@@ -329,8 +329,8 @@ static void test_refused_requests(void **state)
     r.sampling.top_p = 0;
     refuse(engine, &r, GLYD_E_ARG, "top-p", "0");
     r.sampling.top_p = 1;
-    r.tokens_max = -1;
-    refuse(engine, &r, GLYD_E_ARG, "-1", "tokens");
+    r.tokens_max = -2;
+    refuse(engine, &r, GLYD_E_ARG, "-2", "tokens");
     assert_int_equal(glyd_engine_logits_hash(engine, ids, 161, hex, &err), GLYD_E_LIMIT);
     glyd_engine_close(engine);
 }

@@ -92,10 +92,10 @@ typedef struct tokens {
     int n;
 } tokens;
 
-static void on_token(void *arg, int32_t id)
+static void on_token(void *arg, const glyd_token *token)
 {
     tokens *t = arg;
-    (void)id;
+    (void)token;
     t->n_last = n_allocated;
     if (t->n++ == 0)
         t->n_first = n_allocated;
