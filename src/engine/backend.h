@@ -82,6 +82,8 @@ typedef struct glyd_backend {
     glyd_status (*rows_create)(void *ctx, int n_rows, int64_t n_cols, glyd_rows **rows,
                                glyd_error *err);
     glyd_status (*kv_create)(void *ctx, glyd_kv **kv, glyd_error *err);
+    /* Copy a page, in all layers; between steps. */
+    void (*kv_copy)(void *ctx, glyd_kv *kv, int from, int to);
 
     /* Set the batch that the operations below work on; it lives until `finish`. */
     void (*begin)(void *ctx, const glyd_batch *batch);

@@ -284,6 +284,16 @@ static glyd_status kv_create(void *ctx, glyd_kv **kv, glyd_error *err)
     return GLYD_OK;
 }
 
+static void kv_copy(void *ctx, glyd_kv *kv, int from, int to)
+{
+    const cpu *c = ctx;
+    for (int layer = 0; layer < c->sizes.n_layers; layer++) {
+        float *pages = kv->data + layer * kv->layer_floats;
+        memcpy(pages + to * kv->page_floats, pages + from * kv->page_floats,
+               (size_t)kv->page_floats * sizeof *pages);
+    }
+}
+
 /* --- a step --- */
 
 static void begin(void *ctx, const glyd_batch *batch)
@@ -533,6 +543,7 @@ const glyd_backend *glyd_backend_cpu(void)
         .vector_load = vector_load,
         .rows_create = rows_create,
         .kv_create = kv_create,
+        .kv_copy = kv_copy,
         .begin = begin,
         .embed = embed,
         .linear = linear,

@@ -16,7 +16,7 @@ enum {
     CHUNK_MAX = 4096,
     SEQUENCES_MAX = 1024,
     HEAD_DIM_MAX = 256,
-    OUTPUTS_MIN = 4, /* rows of logits at once when every position's are asked for */
+    OUTPUTS_MIN = 16, /* rows of logits at once when every position's are asked for */
 };
 
 glyd_engine_options glyd_engine_options_default(const char *folder)
@@ -72,6 +72,7 @@ static glyd_status choose_sizes(const glyd_engine_options *o, const glyd_config 
     GLYD_TRY(check_range("the chunk", o->chunk_tokens, 1, CHUNK_MAX, err));
     GLYD_TRY(check_range("the number of threads", o->n_threads, 0, 1024, err));
     GLYD_TRY(check_range("the context", o->context, 0, 1 << 30, err));
+    GLYD_TRY(check_range("the queue", o->queue_max, 0, 1 << 20, err));
     GLYD_TRY(check_range("the KV cache's tokens", o->kv_tokens, 0, INT32_MAX, err));
     if (config->head_dim > HEAD_DIM_MAX)
         GLYD_FAIL(err, GLYD_E_UNSUPPORTED, "heads of %d values: at most %d are supported",
