@@ -181,6 +181,15 @@ int glyd_kv_table_grow(glyd_kv_pool *pool, glyd_kv_table *table, int n_pages)
     return 1;
 }
 
+int glyd_kv_table_adopt(glyd_kv_pool *pool, glyd_kv_table *table, int page)
+{
+    if (pool->pages[page].n_refs > 1)
+        return 0;
+    unregister(pool, page);
+    table->pages[table->n_pages++] = page;
+    return 1;
+}
+
 int glyd_kv_table_match(glyd_kv_pool *pool, glyd_kv_table *table, const int32_t *ids, int n_ids,
                         int *partial, int *n_more)
 {

@@ -76,4 +76,8 @@ void glyd_kv_table_forget(glyd_kv_pool *pool, const glyd_kv_table *table);
 void glyd_kv_page_hold(glyd_kv_pool *pool, int page);
 void glyd_kv_page_drop(glyd_kv_pool *pool, int page);
 
+/* Make a page that the caller holds the table's next one, to be written to. Returns 0, changing
+ * nothing, where others hold it too. */
+int glyd_kv_table_adopt(glyd_kv_pool *pool, glyd_kv_table *table, int page);
+
 #endif

@@ -92,18 +92,22 @@ void glyd_slots_poll(glyd_scheduler *s)
 
 /* --- starting --- */
 
-/* Copy the page that has the next n_more tokens, where there is one and a page to spare. */
-static int copy_partial(glyd_scheduler *s, glyd_slot *t, int page, int n_more, int n_pages)
+/* Take over the page that has the next n_more tokens, where there is one: as a copy, or where no
+ * page is to spare as it is. Returns how many tokens that saved. */
+static int take_partial(glyd_scheduler *s, glyd_slot *t, int page, int n_more, int n_pages)
 {
     if (page < 0)
         return 0;
     glyd_kv_page_hold(&s->pool, page); /* so that it is not the one given out */
     int at = t->table.n_pages;
-    bool has_room = glyd_kv_table_grow(&s->pool, &t->table, n_pages);
-    if (has_room)
+    if (glyd_kv_table_grow(&s->pool, &t->table, n_pages))
         glyd_forward_copy_page(s->forward, page, t->table.pages[at]);
+    else if (glyd_kv_table_adopt(&s->pool, &t->table, page))
+        return n_more;
+    else
+        n_more = 0;
     glyd_kv_page_drop(&s->pool, page);
-    return has_room ? n_more : 0;
+    return n_more;
 }
 
 /* Give a slot pages for all of its ids, those in the prefix cache first. One page is left to every
@@ -119,7 +123,7 @@ static bool take_pages(glyd_scheduler *s, glyd_slot *t)
         give_up_pages(s, t, 0);
         return false;
     }
-    n += copy_partial(s, t, partial, n_more, n_pages);
+    n += take_partial(s, t, partial, n_more, n_pages);
     int has_room = glyd_kv_table_grow(&s->pool, &t->table, n_pages);
     GLYD_ASSERT(has_room);
     t->n_cached = n;

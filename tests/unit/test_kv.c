@@ -76,12 +76,17 @@ static int begin(glyd_kv_pool *pool, sequence *q, int n)
             assert_true(content[partial][i] == content_at(q->ids, q->n + i));
         glyd_kv_page_hold(pool, partial);
         int at = q->table.n_pages;
-        if (glyd_kv_table_grow(pool, &q->table, at + 1)) {
+        bool is_copy = glyd_kv_table_grow(pool, &q->table, at + 1);
+        if (is_copy) {
             assert_true(q->pages[at] != partial);
             memcpy(content[q->pages[at]], content[partial], sizeof content[0]);
-            q->n += n_more;
         }
-        glyd_kv_page_drop(pool, partial);
+        bool is_own = !is_copy && glyd_kv_table_adopt(pool, &q->table, partial);
+        if (is_copy || is_own)
+            q->n += n_more;
+        if (!is_own)
+            glyd_kv_page_drop(pool, partial);
+        check_content(q);
     }
     return q->n;
 }

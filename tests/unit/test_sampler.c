@@ -200,6 +200,41 @@ static void test_odd_logits(void **state)
     assert_int_equal(draw_plain(&s, none, 3, 0), -1);
 }
 
+/* Values computed by hand; `adjusted` is what the draw was made from. */
+static void test_what_is_added_and_taken(void **state)
+{
+    (void)state;
+    const float logits[6] = {1, 2, 3, -2, 0.5F, 4};
+    const int32_t ids[] = {3, 5, 3, 2, 2, 0}; /* the answer begins at the third */
+    const glyd_logit_bias bias[] = {{4, 2}, {1, -0.5F}, {4, 1.5F}};
+    const uint64_t allowed[1] = {0x1F};
+    glyd_draw d = {.ids = ids, .n_prompt = 2, .n_ids = 6};
+    glyd_sampling s = {.top_p = 1, .repetition_penalty = 1};
+
+    s.presence_penalty = 0.5, s.frequency_penalty = 0.25;
+    assert_int_equal(glyd_sample(&s, logits, 6, &d, &work), 5); /* the prompt's ids do not count */
+    const float penalised[6] = {0.25F, 2, 2, -2.75F, 0.5F, 4};
+    assert_memory_equal(adjusted, penalised, sizeof penalised);
+
+    /* Bias first, then repetition, then the others; what is not allowed stays out. */
+    s.repetition_penalty = 2;
+    d.bias = bias, d.n_bias = 3;
+    d.allowed = allowed;
+    assert_int_equal(glyd_sample(&s, logits, 6, &d, &work), 4);
+    const float all[6] = {-0.25F, 1.5F, 0.5F, -4.75F, 4, -INFINITY};
+    assert_memory_equal(adjusted, all, sizeof all);
+
+    s = (glyd_sampling){.top_p = 1, .repetition_penalty = 1, .presence_penalty = -3};
+    d = (glyd_draw){.ids = ids, .n_prompt = 2, .n_ids = 6};
+    assert_int_equal(glyd_sample(&s, logits, 6, &d, &work), 2);
+    for (int i = 0; i < VOCAB; i++)
+        assert_int_equal(counts[i], 0);
+
+    const uint64_t none[1] = {0};
+    d.allowed = none;
+    assert_int_equal(glyd_sample(&s, logits, 6, &d, &work), -1);
+}
+
 static void refuse(glyd_sampling s, const char *word)
 {
     glyd_error err;
@@ -219,6 +254,8 @@ static void test_ranges(void **state)
     s = plain, s.top_p = 1.5, refuse(s, "top-p");
     s = plain, s.min_p = -1, refuse(s, "min-p");
     s = plain, s.repetition_penalty = 0, refuse(s, "repetition");
+    s = plain, s.presence_penalty = 200, refuse(s, "presence");
+    s = plain, s.frequency_penalty = NAN, refuse(s, "frequency");
 }
 
 int main(void)
@@ -226,7 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options),    cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_odd_logits), cmocka_unit_test(test_ties_take_the_lowest_id),
-        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_ranges),     cmocka_unit_test(test_what_is_added_and_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
