@@ -10,10 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PACE_FIRST = 8 }; /* tokens, before anything is measured */
+/* Prompt tokens that a step beside answers takes at least. Reading the weights is most of the work
+ * for so few: they take about twice as long as one. With a limit of time alone, a model of which
+ * one token takes longer than that would read prompts a token a step. */
+enum { PACE_LEAST = 16 };
 
-/* A step in which somebody waits for the next token of an answer. Twice this is still within the
- * 100 ms in which a reader sees no pause. */
+/* A step in which somebody waits for the next token of an answer. */
 static const double STEP_S = 0.05;
 
 /* --- open and close --- */
@@ -107,7 +109,7 @@ glyd_status glyd_scheduler_open(glyd_forward *forward, const glyd_backend *backe
     s->n_slots = options->n_sequences;
     s->caches = !options->no_prefix_cache;
     s->waiting_end = &s->waiting;
-    s->pace = PACE_FIRST;
+    s->pace = PACE_LEAST;
     if (open_all(s, backend->page_tokens) != GLYD_OK) {
         free_all(s);
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for %d sequences of %d tokens (%zu bytes)",
@@ -154,16 +156,16 @@ static void add_run(glyd_scheduler *s, glyd_slot *t, int n_most)
 }
 
 /* Answers first, then prompts, each step beginning with another slot, so that none starves. Beside
- * answers, prompts get what the pace leaves, and at least one token. */
+ * answers, prompts get what the pace leaves, and at least PACE_LEAST tokens. */
 static void fill_batch(glyd_scheduler *s)
 {
     s->n_tokens = s->n_runs = 0;
     for (int i = 0; i < s->n_slots; i++)
         if (ids_left(&s->slots[i]) == 1)
             add_run(s, &s->slots[i], 1);
-    int most = s->sizes.n_tokens;
-    if (s->n_tokens > 0 && s->pace < most)
-        most = s->pace > s->n_tokens ? s->pace : s->n_tokens + 1;
+    int most = s->sizes.n_tokens, least = s->n_tokens + PACE_LEAST;
+    if (s->n_tokens > 0 && s->pace < most && least < most)
+        most = s->pace > least ? s->pace : least;
     for (int i = 0; i < s->n_slots; i++) {
         glyd_slot *t = &s->slots[(s->n_steps + (uint64_t)i) % (uint64_t)s->n_slots];
         if (ids_left(t) > 1)

@@ -2,7 +2,8 @@
  *
  * Continuous batching: a step takes one token of every sequence that is answering, and fills up
  * with chunks of prompts that are still to be read: as much as chunk_tokens allows where nobody
- * waits for an answer's next token, otherwise as much as keeps a step near 50 ms.
+ * waits for an answer's next token, otherwise as much as keeps a step near 50 ms, but no less than
+ * lets prompts go on at a fair speed.
  *
  * Requests start in order of arrival, when one of n_sequences slots is idle and the KV pool has the
  * pages for the prompt (kv.h). An answer's pages are taken as it grows; when none is left, the
