@@ -42,6 +42,49 @@ static glyd_stats stats_of(const glyd_engine *engine)
     return stats;
 }
 
+/* --- a callback that stops the engine's thread --- */
+
+typedef struct gate {
+    answer a;
+    int stop_at; /* tokens */
+    sem_t reached, open;
+} gate;
+
+static void wait_at_gate(void *arg, const glyd_token *token)
+{
+    gate *g = arg;
+    keep_token(&g->a, token);
+    if (g->a.n == g->stop_at) {
+        sem_post(&g->reached);
+        sem_wait(&g->open);
+    }
+}
+
+static void finish_gate(void *arg, const glyd_result *result)
+{
+    keep_finish(&((gate *)arg)->a, result);
+}
+
+/* Submit a request that stops the engine's thread at its second token, and wait until it has. */
+static void close_gate(glyd_engine *engine, gate *g, const int32_t *ids, int n_ids)
+{
+    *g = (gate){.stop_at = 2};
+    sem_init(&g->reached, 0, 0);
+    sem_init(&g->open, 0, 0);
+    glyd_request r = request_for(engine, ids, n_ids, NULL);
+    r.tokens_max = 20;
+    r.arg = g;
+    r.on_token = wait_at_gate;
+    r.on_finish = finish_gate;
+    ask(engine, &r, &g->a);
+    sem_wait(&g->reached);
+}
+
+static void open_gate(gate *g)
+{
+    sem_post(&g->open);
+}
+
 /* --- many --- */
 
 typedef struct conversation {
@@ -96,9 +139,14 @@ static void run_many(const glyd_engine_options *options, const conversation *all
                      const answer *want, glyd_stats *stats)
 {
     static answer have[REQUESTS];
+    const int32_t ids[3] = {1, 2, 3};
     uint64_t random = 4;
+    gate g;
     glyd_engine *engine = open_with(options);
+    close_gate(engine, &g, ids, 3); /* so that the first ones do run together */
     for (int i = 0; i < REQUESTS; i++) {
+        if (i == SEQUENCES)
+            open_gate(&g);
         have[i] = (answer){.cancel_at = all[i].cancel_at};
         submit_conversation(engine, &all[i], &have[i]);
         if (test_random(&random) % 16 == 0)
@@ -110,6 +158,7 @@ static void run_many(const glyd_engine_options *options, const conversation *all
         finish(&have[i]);
         check_answer(&all[i], &have[i], &want[i]);
     }
+    finish(&g.a);
     *stats = stats_of(engine);
     assert_int_equal(stats->n_running, 0);
     assert_int_equal(stats->n_waiting, 0);
@@ -155,7 +204,7 @@ static void test_every_answer_is_the_answer_alone(void **state)
         n_preemptions += stats.n_preemptions;
         assert_true(ways[i].caches ? stats.prefix_hits > 100 : stats.prefix_hits == 0);
     }
-    assert_true(n_preemptions >= 10);
+    assert_true(n_preemptions >= 5);
 }
 
 /* --- what the prefix cache finds --- */
@@ -227,48 +276,7 @@ static void test_conversations_are_read_once(void **state)
     glyd_engine_close(engine);
 }
 
-/* --- a callback that stops the engine's thread --- */
-
-typedef struct gate {
-    answer a;
-    int stop_at; /* tokens */
-    sem_t reached, open;
-} gate;
-
-static void wait_at_gate(void *arg, const glyd_token *token)
-{
-    gate *g = arg;
-    keep_token(&g->a, token);
-    if (g->a.n == g->stop_at) {
-        sem_post(&g->reached);
-        sem_wait(&g->open);
-    }
-}
-
-static void finish_gate(void *arg, const glyd_result *result)
-{
-    keep_finish(&((gate *)arg)->a, result);
-}
-
-/* Submit a request that stops the engine's thread at its second token, and wait until it has. */
-static void close_gate(glyd_engine *engine, gate *g, const int32_t *ids, int n_ids)
-{
-    *g = (gate){.stop_at = 2};
-    sem_init(&g->reached, 0, 0);
-    sem_init(&g->open, 0, 0);
-    glyd_request r = request_for(engine, ids, n_ids, NULL);
-    r.tokens_max = 20;
-    r.arg = g;
-    r.on_token = wait_at_gate;
-    r.on_finish = finish_gate;
-    ask(engine, &r, &g->a);
-    sem_wait(&g->reached);
-}
-
-static void open_gate(gate *g)
-{
-    sem_post(&g->open);
-}
+/* --- beside others --- */
 
 static void test_running_sequences_share(void **state)
 {

@@ -7,6 +7,7 @@
 #include "tiny_engine.h"
 #include "tiny_model.h"
 #include <math.h>
+#include <semaphore.h>
 
 enum { PROMPT = 70, TOKENS = 20, TOP = 5 };
 
@@ -14,6 +15,7 @@ enum { PROMPT = 70, TOKENS = 20, TOP = 5 };
 
 typedef struct described {
     answer a;
+    sem_t *start; /* waited for at the first token; NULL: not */
     int n_prompt; /* tokens of the prompt told of; they are in token[1] and so on, */
     glyd_token token[TINY_CONTEXT];
     glyd_token_logprob top[TINY_CONTEXT][GLYD_REQUEST_LOGPROBS_MAX];
@@ -38,6 +40,8 @@ static void describe_prompt(void *arg, int index, const glyd_token *token)
 static void describe_answer(void *arg, const glyd_token *token)
 {
     described *d = arg;
+    if (d->start && d->a.n == 0)
+        sem_wait(d->start);
     describe(d, PROMPT + d->a.n, token); /* behind those of the prompt */
     keep_token(&d->a, token);
 }
@@ -147,14 +151,19 @@ static void test_logprobs_under_load(void **state)
     assert_ok(glyd_engine_submit(engine, &r, &want.a.ticket, &err));
     finish(&want.a);
     glyd_engine_close(engine);
+    sem_t start;
+    sem_init(&start, 0, 0);
     engine = open_engine(2, 16, N, TINY_CONTEXT);
     for (int i = 0; i < N; i++) {
         r = describing(engine, ids, &have[i]);
         r.tokens_max = 60;
         if (i % 2 == 0)
             r.n_prompt_logprobs = -1;
+        if (i == 0)
+            have[i].start = &start;
         assert_ok(glyd_engine_submit(engine, &r, &have[i].a.ticket, &err));
     }
+    sem_post(&start);
     for (int i = 0; i < N; i++) {
         finish(&have[i].a);
         assert_int_equal(have[i].n_prompt, i % 2 == 0 ? 0 : PROMPT - 1);
