@@ -45,8 +45,8 @@ typedef struct glyd_engine_options {
     const char *folder; /* a bf16 Hugging Face model folder or a glyd save */
     glyd_backend_kind backend;
     /* How weights are held. NULL: as the backend multiplies fastest; a CPU expands mma's streams to
-     * mma12 codes when it loads. Otherwise this layout, which must be the model's, or mma12 for an
-     * mma save. Borrowed as `folder` is. */
+     * mma12 codes when it loads. Otherwise this layout, which must be the model's, mma12 for an mma
+     * save, or bf16, to which any save is unpacked. Borrowed as `folder` is. */
     const glyd_layout *layout;
     int n_threads;    /* 0: one a core that this process may use */
     bool pin;         /* each thread stays on its core */
@@ -69,7 +69,7 @@ typedef struct glyd_plan {
     glyd_layout layout;    /* of most weights, as they are held */
     int64_t n_weights;     /* values, tied ones once */
     size_t weight_bytes;   /* as held; on a CPU mapped from the file, not copied, */
-    size_t expanded_bytes; /* but for these of them: mma12 codes made of mma's streams at load */
+    size_t expanded_bytes; /* but for these of them: mma12 codes or bf16 made at load */
     size_t kv_bytes;       /* the whole KV pool */
     size_t kv_token_bytes; /* of it, one token */
     size_t scratch_bytes;  /* activations, logits, page tables, sampler */

@@ -51,6 +51,7 @@ typedef struct glyd_sizes {
     int n_threads;
     bool pin;
     bool expand; /* hold mma matrices as mma12 */
+    bool unpack; /* hold every matrix as bf16 */
 } glyd_sizes;
 
 /* One of several products with the same x. */
@@ -72,8 +73,8 @@ typedef struct glyd_backend {
     void (*close)(void *ctx);
     const char *(*describe)(void *ctx); /* "cpu (avx512)" */
 
-    /* Check the bytes, once, and take the weight, of an mma matrix with its codes expanded where
-     * sizes.expand says so. The host matrix lives as long as the context: a backend that can read
+    /* Check the bytes, once, and take the weight, of a packed matrix expanded or unpacked where
+     * sizes says so. The host matrix lives as long as the context: a backend that can read
      * it in place does. */
     glyd_status (*weight_load)(void *ctx, const glyd_matrix *host, glyd_weight **weight,
                                glyd_error *err);
