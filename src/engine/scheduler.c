@@ -171,9 +171,6 @@ static void fill_batch(glyd_scheduler *s)
         if (ids_left(t) > 1)
             add_run(s, t, most - s->n_tokens);
     }
-    s->n_steps++;
-    atomic_fetch_add(&s->inbox->figures.n_steps, 1);
-    atomic_store(&s->inbox->figures.step_tokens, s->n_tokens);
 }
 
 /* Learn from a step how many tokens take about STEP_S: one that was too long lowers the pace, one
@@ -229,6 +226,9 @@ void glyd_scheduler_step(glyd_scheduler *s)
     fill_batch(s);
     if (s->n_tokens == 0)
         return;
+    s->n_steps++;
+    atomic_fetch_add(&s->inbox->figures.n_steps, 1);
+    atomic_store(&s->inbox->figures.step_tokens, s->n_tokens);
     glyd_status status = run_batch(s, &error);
     glyd_status finish_status = glyd_forward_finish(s->forward, &finish_error);
     if (status == GLYD_OK && finish_status != GLYD_OK)

@@ -18,7 +18,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { LONG = 4000, SHORT = 4, WAIT_MS = 150 };
+/* A step of CHUNK tokens takes more than the 100 ms, a layer of it a small part of them. */
+enum { LONG = 4000, SHORT = 4, WAIT_MS = 150, CHUNK = 128 };
 
 typedef struct reply {
     atomic_int n_tokens;
@@ -127,6 +128,7 @@ int main(int argc, char **argv)
         glyd_error err;
         options.n_threads = (int)strtol(argv[2], NULL, 10);
         options.n_sequences = phases[i].n_sequences;
+        options.chunk_tokens = CHUNK;
         if (glyd_engine_open(&options, &engine, &err) != GLYD_OK) {
             fprintf(stderr, "cancel_tool: %s\n", err.text);
             return 1;

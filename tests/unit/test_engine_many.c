@@ -46,7 +46,9 @@ static glyd_stats stats_of(const glyd_engine *engine)
 
 typedef struct gate {
     answer a;
-    int stop_at; /* tokens */
+    const glyd_engine *engine;
+    int stop_at;           /* tokens */
+    int64_t n_steps_ended; /* steps of the engine when it finished */
     sem_t reached, open;
 } gate;
 
@@ -62,17 +64,19 @@ static void wait_at_gate(void *arg, const glyd_token *token)
 
 static void finish_gate(void *arg, const glyd_result *result)
 {
-    keep_finish(&((gate *)arg)->a, result);
+    gate *g = arg;
+    keep_finish(&g->a, result);
+    g->n_steps_ended = stats_of(g->engine).n_steps;
 }
 
 /* Submit a request that stops the engine's thread at its second token, and wait until it has. */
 static void close_gate(glyd_engine *engine, gate *g, const int32_t *ids, int n_ids)
 {
-    *g = (gate){.stop_at = 2};
+    *g = (gate){.engine = engine, .stop_at = 2};
     sem_init(&g->reached, 0, 0);
     sem_init(&g->open, 0, 0);
     glyd_request r = request_for(engine, ids, n_ids, NULL);
-    r.tokens_max = 20;
+    r.tokens_max = 110;
     r.arg = g;
     r.on_token = wait_at_gate;
     r.on_finish = finish_gate;
@@ -333,6 +337,33 @@ static void test_a_full_queue(void **state)
     glyd_engine_close(engine);
 }
 
+/* Two that cannot both have all the pages they need: the one that came first never waits. */
+static void test_the_first_goes_on(void **state)
+{
+    (void)state;
+    int32_t ids[2][40];
+    answer second = {0};
+    gate first;
+    glyd_engine_options options = options_for(2, TINY_CONTEXT, true);
+    glyd_engine *engine = open_with(&options);
+    random_ids(ids[0], 40, 1);
+    random_ids(ids[1], 40, 2);
+    close_gate(engine, &first, ids[0], 40);
+    glyd_request r = request_for(engine, ids[1], 40, &second);
+    r.tokens_max = 110;
+    ask(engine, &r, &second);
+    int64_t n_steps = stats_of(engine).n_steps;
+    open_gate(&first);
+    finish(&first.a);
+    finish(&second);
+    glyd_stats stats = stats_of(engine);
+    assert_int_equal(first.a.n, 110);
+    assert_int_equal(second.n, 110);
+    assert_int_equal(stats.n_preemptions, 1);
+    assert_int_equal(first.n_steps_ended - n_steps, 108); /* one for each token that was left */
+    glyd_engine_close(engine);
+}
+
 /* A cancel is seen before another step begins, in the queue, in a prompt and in an answer. */
 static void test_cancelled_within_a_step(void **state)
 {
@@ -440,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_conversations_are_read_once),
         cmocka_unit_test(test_running_sequences_share),
         cmocka_unit_test(test_a_full_queue),
+        cmocka_unit_test(test_the_first_goes_on),
         cmocka_unit_test(test_cancelled_within_a_step),
         cmocka_unit_test(test_drain_waits),
         cmocka_unit_test(test_drain_cuts_off),
