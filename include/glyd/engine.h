@@ -206,7 +206,7 @@ typedef struct glyd_request {
 } glyd_request;
 
 /* An empty prompt, no limit, no log-probabilities, and the sampling that generation_config.json
- * asks for (greedy where it asks for nothing). */
+ * asks for (greedy where it asks for nothing). Begin with it: 0 means something in most fields. */
 GLYD_API glyd_request glyd_request_default(const glyd_engine *engine);
 
 /* A request that was accepted. Free it once; freeing one that still runs cancels it. */
