@@ -161,7 +161,7 @@ static bool start(glyd_scheduler *s, glyd_slot *t, glyd_ticket *ticket)
     result->queue_s = t->started_s - ticket->submitted_s;
     result->n_reused = t->n_cached;
     atomic_fetch_add(&figures->prompt_tokens, request->n_ids);
-    if (s->caches)
+    if (s->caches && glyd_slot_to_show(t) == 0)
         atomic_fetch_add(&figures->prefix_queries, request->n_ids);
     atomic_fetch_add(&figures->prefix_hits, t->n_cached);
     return true;
