@@ -274,6 +274,7 @@ static glyd_status outer_step(glyd_answer *a, uint8_t byte, answer_step *step)
         return GLYD_OK;
     }
     j->is_escaped = false;
+    j->text.bytes = 0;
     j->state = byte == '{' ? JSON_FIRST : byte == ':' ? JSON_VALUE : JSON_KEY;
     return GLYD_OK;
 }
