@@ -93,7 +93,8 @@ static glyd_answer_calls choose_calls(const char *family, glyd_span text,
         return GLYD_ANSWER_CALLS_QWEN3_CODER;
     if (has_text(text, "<tool_call>"))
         return GLYD_ANSWER_CALLS_HERMES;
-    if (has_text(text, "<|python_tag|>") || has_token(tokenizer, "<|python_tag|>"))
+    if (has_text(text, "<|python_tag|>") || has_token(tokenizer, "<|python_tag|>") ||
+        (has_text(text, "<|start_header_id|>") && has_text(text, "tool_calls")))
         return GLYD_ANSWER_CALLS_LLAMA3_JSON;
     if (has_token(tokenizer, "[TOOL_CALLS]"))
         return GLYD_ANSWER_CALLS_MISTRAL;

@@ -439,6 +439,8 @@ static void test_format_by_template(void **state)
         {"<tool_call> {% if '</think>' in content %}", "hermes", "think"},
         {"<tool_call>\n<function=x>\n<parameter=y> <think>", "qwen3_coder", "think"},
         {"<|python_tag|>", "llama3_json", "none"},
+        {"<|start_header_id|> message.tool_calls", "llama3_json", "none"},
+        {"<|start_header_id|>", "none", "none"},
         {"[TOOL_CALLS] [", "mistral", "none"},
         {"[TOOL_CALLS] [ARGS] [THINK]", "mistral", "mistral"},
         {"<\xef\xbd\x9ctool\xe2\x96\x81"
