@@ -67,6 +67,15 @@ glyd_status glyd_answer_json_arguments(glyd_answer *a, const answer_symbol *symb
 
 /* --- values that have ended --- */
 
+glyd_status glyd_answer_json_decode(const void *text, size_t bytes, json_t **value, glyd_error *err)
+{
+    json_error_t e;
+    *value = json_loadb(bytes ? text : "", bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+    if (!*value && !e.text[0]) /* what jansson says when an allocation fails: nothing */
+        GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for JSON");
+    return GLYD_OK;
+}
+
 static bool has_only_space(const char *text, size_t bytes)
 {
     return strspn(text, " \n\r\t") >= bytes;
@@ -81,10 +90,11 @@ static void set_arguments(answer_json *j, const char *text, size_t bytes)
 }
 
 /* Arguments that are no object as written: null, and an object inside a string. */
-static void settle_arguments(answer_json *j, answer_step *step)
+static glyd_status settle_arguments(glyd_answer *a, answer_step *step)
 {
-    json_t *value = json_loadb((const char *)j->arguments.data, j->arguments.bytes,
-                               JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    answer_json *j = &a->json;
+    json_t *value;
+    GLYD_TRY(glyd_answer_json_decode(j->arguments.data, j->arguments.bytes, &value, a->err));
     if (!value && j->form == FORM_SCALAR)
         *step = ANSWER_REFUSE;
     const char *text = json_string_value(value);
@@ -94,16 +104,20 @@ static void settle_arguments(answer_json *j, answer_step *step)
     else if (text && text[strspn(text, " \n\r\t")] == '{')
         set_arguments(j, text, bytes);
     json_decref(value);
+    return GLYD_OK;
 }
 
 /* The name as text; one that is no string, empty or too long does not fit. */
 static glyd_status settle_name(glyd_answer *a, answer_step *step)
 {
     answer_json *j = &a->json;
-    json_t *value = json_loadb((const char *)j->text.data, j->text.bytes, JSON_DECODE_ANY, NULL);
+    json_t *value;
+    GLYD_TRY(glyd_answer_json_decode(j->text.data, j->text.bytes, &value, a->err));
     size_t bytes = json_string_length(value);
     glyd_status status = GLYD_OK;
-    if (bytes == 0 || bytes > ANSWER_NAME_BYTES_MAX)
+    bool is_name =
+        bytes > 0 && bytes <= ANSWER_NAME_BYTES_MAX && strlen(json_string_value(value)) == bytes;
+    if (!is_name)
         *step = ANSWER_REFUSE;
     else
         status = glyd_answer_keep(a, &a->name, json_string_value(value), bytes);
@@ -123,7 +137,7 @@ static glyd_status end_value(glyd_answer *a, answer_step *step)
     if (j->role == ROLE_ARGUMENTS) {
         j->has_arguments = true;
         if (j->form == '"' || j->form == FORM_SCALAR)
-            settle_arguments(j, step);
+            GLYD_TRY(settle_arguments(a, step));
     }
     if (*step == ANSWER_REFUSE || a->is_committed || !j->has_name || !j->has_arguments)
         return GLYD_OK;

@@ -1,10 +1,8 @@
 /* answer_message.c - a client's messages as chat templates want them, and the ids of calls.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "base/buf.h"
-#include "base/error.h"
 #include "base/sha256.h"
-#include "text/answer.h"
+#include "text/answer_parser.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -38,6 +36,18 @@ static bool is_short_id(const char *id)
 static glyd_status no_memory(glyd_error *err)
 {
     GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for the messages");
+}
+
+/* A shallow copy: what changes in it is copied where it changes. NULL when out of memory, which
+ * jansson's own copy answers by leaving members out. */
+static json_t *copy_of(const json_t *value)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)value);
+    if (json_object_size(copy) == json_object_size(value) &&
+        json_array_size(copy) == json_array_size(value))
+        return copy;
+    json_decref(copy);
+    return NULL;
 }
 
 /* Set a member to a value that is given away. */
@@ -114,8 +124,8 @@ static glyd_status fix_arguments(json_t *function, glyd_error *err)
         return GLYD_OK;
     if (text[strspn(text, " \n\r\t")] == 0)
         return set(function, "arguments", json_object(), err);
-    json_t *value =
-        json_loadb(text, json_string_length(arguments), JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_t *value;
+    GLYD_TRY(glyd_answer_json_decode(text, json_string_length(arguments), &value, err));
     return value ? set(function, "arguments", value, err) : GLYD_OK;
 }
 
@@ -127,7 +137,7 @@ static glyd_status fix_call(const glyd_answer_format *format, json_t *call, size
         GLYD_FAIL(err, GLYD_E_FORMAT, "messages[%zu].tool_calls[%zu]: no function with a name",
                   i_message, i_call);
     GLYD_TRY(fix_id(format, call, "id", err));
-    GLYD_TRY(set(call, "function", json_copy((json_t *)(uintptr_t)old), err));
+    GLYD_TRY(set(call, "function", copy_of(old), err));
     return fix_arguments(json_object_get(call, "function"), err);
 }
 
@@ -144,10 +154,10 @@ static glyd_status fix_calls(const glyd_answer_format *format, json_t *message, 
         return GLYD_OK;
     }
     size_t n = json_array_size(old);
-    json_t *calls = json_copy((json_t *)(uintptr_t)old);
+    json_t *calls = copy_of(old);
     GLYD_TRY(set(message, "tool_calls", calls, err));
     for (size_t i = 0; i < n; i++) {
-        json_t *call = json_copy(json_array_get(calls, i));
+        json_t *call = copy_of(json_array_get(calls, i));
         if (!call || json_array_set_new(calls, i, call) != 0)
             return no_memory(err);
         GLYD_TRY(fix_call(format, call, i_message, i, err));
@@ -201,8 +211,7 @@ glyd_status glyd_answer_message_for_template(const glyd_answer_format *format,
 {
     if (!json_is_object(message))
         GLYD_FAIL(err, GLYD_E_FORMAT, "messages[%zu]: must be an object", i);
-    /* A shallow copy: what changes below is copied where it changes. */
-    json_t *copy = json_copy((json_t *)(uintptr_t)message);
+    json_t *copy = copy_of(message);
     if (!copy)
         return no_memory(err);
     glyd_status status = fix(format, copy, i, err);

@@ -156,6 +156,9 @@ void glyd_answer_json_deinit(answer_json *json);
 /* The arguments alone begin with this symbol; the call must be committed. */
 glyd_status glyd_answer_json_arguments(glyd_answer *a, const answer_symbol *symbol);
 glyd_status glyd_answer_json_step(glyd_answer *a, const answer_symbol *symbol, answer_step *step);
+/* Any JSON value; NULL where the text is none. Errors: E_NOMEM. */
+glyd_status glyd_answer_json_decode(const void *text, size_t bytes, json_t **value,
+                                    glyd_error *err);
 /* Whether the next symbol is inside a string, where marks are text. */
 bool glyd_answer_json_in_string(const answer_json *json);
 

@@ -177,7 +177,8 @@ static glyd_status add_schema(glyd_answer_shape *shape, sequence *s, const json_
     block *b = add_block(shape, 0);
     if (b)
         b->json = json_is_object(schema) ? json_copy((json_t *)(uintptr_t)schema) : json_object();
-    if (!b || !b->json)
+    /* jansson's copy leaves members out where it has no memory. */
+    if (!b || !b->json || json_object_size(b->json) != json_object_size(schema))
         GLYD_FAIL(shape->err, GLYD_E_NOMEM, "out of memory for the calls' shape");
     for (size_t i = 0; i < 2; i++) {
         json_t *defs = json_object_get(root, folders[i]);

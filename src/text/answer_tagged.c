@@ -190,7 +190,8 @@ static glyd_status emit_value(glyd_answer *a)
     const char *text;
     size_t bytes;
     trim(&t->value, &text, &bytes);
-    json_t *value = json_loadb(text, bytes, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    json_t *value;
+    GLYD_TRY(glyd_answer_json_decode(text, bytes, &value, a->err));
     unsigned type = value ? type_of_value(value) : 0;
     json_decref(value);
     if (type & types & ~(unsigned)TYPE_STRING)
@@ -224,7 +225,7 @@ static glyd_status begin_value(glyd_answer *a)
     if (t->is_left_out)
         return GLYD_OK;
     bool is_first = json_object_size(t->keys) == 0;
-    if (json_object_set_new(t->keys, key, json_true()) != 0 && json_object_get(t->keys, key))
+    if (json_object_set_new_nocheck(t->keys, key, json_true()) != 0)
         GLYD_FAIL(a->err, GLYD_E_NOMEM, "out of memory for an answer");
     GLYD_TRY(emit(a, is_first ? "\"" : ", \"", is_first ? 1 : 3));
     GLYD_TRY(emit_escaped(a, t->key.data, t->key.bytes));
