@@ -52,7 +52,9 @@ bool glyd_answer_is_done(const glyd_answer *answer)
 
 bool glyd_answer_is_reasoning(const glyd_answer *answer)
 {
-    return answer->place == ANSWER_AT_REASONING;
+    bool is_candidate = answer->place == ANSWER_AT_CALL && !answer->is_committed;
+    return answer->place == ANSWER_AT_REASONING ||
+           (is_candidate && answer->fallback == ANSWER_AT_REASONING);
 }
 
 /* --- output --- */

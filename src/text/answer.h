@@ -30,8 +30,7 @@
     X(QWEN3_CODER, "qwen3_coder") /* <function=NAME><parameter=KEY>value</parameter>... */         \
     X(LLAMA3_JSON, "llama3_json") /* {"name", "parameters"}, perhaps after <|python_tag|> */       \
     X(MISTRAL, "mistral")         /* [TOOL_CALLS][{...}], or [TOOL_CALLS]NAME[ARGS]{...} */        \
-    X(DEEPSEEK_R1, "deepseek_r1") /* <tool_calls_begin>... with a fenced block of JSON, or V3.1's  \
-                                   */
+    X(DEEPSEEK_R1, "deepseek_r1") /* a list of calls with fenced JSON, or V3.1's without */
 
 typedef enum glyd_answer_calls {
 #define GLYD_ANSWER_CALLS_ENUM(name, text) GLYD_ANSWER_CALLS_##name,
@@ -111,10 +110,9 @@ typedef enum glyd_tool_choice {
 
 typedef struct glyd_answer_options {
     glyd_tool_choice tools;
-    bool is_single;    /* parallel_tool_calls is false: calls after the first are left out */
-    bool is_reasoning; /* the answer begins inside reasoning: see above */
-    const json_t
-        *tool_list; /* the request's "tools": [{"type", "function"}]; NULL: none. Borrowed */
+    const json_t *tool_list; /* the request's "tools", borrowed: [{"type", "function"}]; or NULL */
+    bool is_single;          /* parallel_tool_calls is false: calls after the first are left out */
+    bool is_reasoning;       /* the answer begins inside reasoning: see above */
 } glyd_answer_options;
 
 typedef enum glyd_answer_kind {
@@ -136,7 +134,8 @@ typedef struct glyd_answer_event {
 typedef glyd_status (*glyd_answer_fn)(void *arg, const glyd_answer_event *event, glyd_error *err);
 
 /* The parser holds text back only while it could be the beginning of a mark or of a call, and the
- * white space around calls, which is dropped (white space alone is content where there is no call).
+ * white space around calls, which is dropped (white space alone is content where there is no call,
+ * and never reasoning).
  * A call begins when its name is known and its arguments begin. Then it stays a call:
  *   - Arguments are passed on as they come, also where they are not JSON. They end where their
  *     brackets close; marks inside their strings are text.
@@ -170,7 +169,7 @@ void glyd_answer_free(glyd_answer *answer); /* NULL is allowed */
  * a constraint holds the model to characters).
  * With id -1 the text has no id (a test, a stored answer): marks are then found in the text too.
  * The text may be cut anywhere. Errors: the function's own, E_LIMIT (over GLYD_TEXT_BYTES_MAX),
- * E_NOMEM. */
+ * E_NOMEM; after one the parser can only be freed. */
 GLYD_MUST_CHECK glyd_status glyd_answer_push(glyd_answer *answer, int32_t id, const char *text,
                                              size_t bytes, glyd_error *err);
 
@@ -186,7 +185,7 @@ int glyd_answer_n_calls(const glyd_answer *answer);
  * stop the model. */
 bool glyd_answer_is_done(const glyd_answer *answer);
 
-/* Whether the parser is inside reasoning (a constraint of the content starts after it). */
+/* Whether the parser is inside reasoning. */
 bool glyd_answer_is_reasoning(const glyd_answer *answer);
 
 /* The id of a call, from 16 random bytes of the caller: "chatcmpl-tool-" and 32 hexadecimal digits,

@@ -166,7 +166,10 @@ glyd_status glyd_answer_format_choose(const char *family, glyd_span chat_templat
                              : (glyd_answer_calls)i_calls,
         .reasoning = i_reasoning < 0 ? choose_reasoning(chat_template, tokenizer)
                                      : (glyd_answer_reasoning)i_reasoning,
-        .has_argument_mark = has_text(chat_template, "[ARGS]") || has_token(tokenizer, "[ARGS]"),
+        /* Newer tokenizers have the token in models whose template writes lists. */
+        .has_argument_mark =
+            has_text(chat_template, "[ARGS]") ||
+            (!has_text(chat_template, "[TOOL_CALLS]") && has_token(tokenizer, "[ARGS]")),
         .has_fence = has_text(chat_template, "```json"),
         .knows_developer = has_text(chat_template, "developer"),
     };
