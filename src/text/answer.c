@@ -244,8 +244,6 @@ static bool is_in_text(const glyd_answer *a, int mark)
 static int find_mark(const glyd_answer *a, bool *may_become)
 {
     *may_become = false;
-    if (a->place == ANSWER_AT_CALL && glyd_answer_json_in_string(&a->json))
-        return ANSWER_NO_MARK;
     for (int mark = 0; mark < GLYD_MARKS; mark++) {
         if (!is_in_text(a, mark))
             continue;

@@ -35,7 +35,8 @@ void glyd_answer_json_deinit(answer_json *json)
     glyd_buf_free(&json->arguments);
 }
 
-bool glyd_answer_json_in_string(const answer_json *json)
+/* Whether the next symbol is inside a string, where marks are text. */
+static bool in_string(const answer_json *json)
 {
     bool is_inside = json->state == JSON_INSIDE || json->state == JSON_ALONE;
     return json->state == JSON_KEY || (is_inside && (json->form == '"' || json->in_string));
@@ -298,7 +299,7 @@ glyd_status glyd_answer_json_step(glyd_answer *a, const answer_symbol *symbol, a
     answer_json *j = &a->json;
     *step = ANSWER_MORE;
     if (symbol->mark != ANSWER_NO_MARK) {
-        if (!glyd_answer_json_in_string(j)) {
+        if (!in_string(j)) {
             *step = ANSWER_REFUSE;
             return GLYD_OK;
         }

@@ -159,8 +159,6 @@ glyd_status glyd_answer_json_step(glyd_answer *a, const answer_symbol *symbol, a
 /* Any JSON value; NULL where the text is none. Errors: E_NOMEM. */
 glyd_status glyd_answer_json_decode(const void *text, size_t bytes, json_t **value,
                                     glyd_error *err);
-/* Whether the next symbol is inside a string, where marks are text. */
-bool glyd_answer_json_in_string(const answer_json *json);
 
 /* --- answer_tagged.c --- */
 

@@ -38,7 +38,7 @@ static void run(const glyd_answer_format *format, const glyd_answer_options *opt
                 const uint8_t *data, size_t bytes, step_fn step, uint32_t seed, answer_log *log)
 {
     glyd_answer *answer;
-    *log = (answer_log){.last = -1};
+    *log = (answer_log){.last = -1, .takes_any = true};
     LOG_NEED(glyd_answer_create(format, options, log_event, log, &answer, NULL) == GLYD_OK);
     for (size_t i = 0; i < bytes;) {
         size_t n = step(&seed);

@@ -9,6 +9,7 @@
 
 #include "base/buf.h"
 #include "text/answer.h"
+#include "text/unicode.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ typedef struct answer_log {
     glyd_buf text;
     int last; /* kind of the piece that is open; -1: none */
     int n_begun, n_ended;
+    bool takes_any; /* the answer may be no UTF-8: pieces of characters are passed on */
 } answer_log;
 
 #define LOG_NEED(condition)                                                                        \
@@ -46,6 +48,7 @@ static inline glyd_status log_event(void *arg, const glyd_answer_event *e, glyd_
     char head[32];
     (void)err;
     LOG_NEED(e->kind == GLYD_ANSWER_CALL_END || e->text.bytes > 0);
+    LOG_NEED(log->takes_any || glyd_utf8_valid(e->text.data, e->text.bytes) == e->text.bytes);
     if (e->kind == GLYD_ANSWER_CALL_BEGIN)
         LOG_NEED(e->index == log->n_begun++ && log->n_ended == e->index);
     if (e->kind == GLYD_ANSWER_CALL_ARGUMENTS)
