@@ -31,7 +31,7 @@ static bool is_short_id(const char *id)
     return strlen(id) == SHORT_ID_LENGTH && strspn(id, letters) == SHORT_ID_LENGTH;
 }
 
-/* --- helpers --- */
+/* --- copies and members --- */
 
 static glyd_status no_memory(glyd_error *err)
 {

@@ -149,7 +149,7 @@ static bool is_string_schema(const json_t *schema)
     return type && strcmp(type, "string") == 0;
 }
 
-/* One of the texts of an enum of strings; false where the schema is something else. */
+/* One of the texts of an enum of strings. */
 static glyd_status add_choice(glyd_answer_shape *shape, sequence *s, const json_t *list)
 {
     sequence choice;
