@@ -1,9 +1,9 @@
-/* ir.h - a grammar as it is built: nodes over bytes and characters, and rules that may be
- * recursive.
+/* ir.h - a grammar as it is built: nodes over bytes and characters, and rules.
  *
- * Building never fails in the middle: a builder that runs out of memory or over a limit keeps the
- * first error in `status` and hands out GLYD_NODE_NEVER from then on; who made it looks once, at
- * the end. A node may be used in several places. SPDX-License-Identifier: Apache-2.0
+ * Rules may be recursive. Building never fails in the middle: a builder that runs out of memory or
+ * over a limit keeps the first error in `status` and hands out GLYD_NODE_NEVER from then on; who
+ * made it looks once, at the end. A node may be used in several places.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLYD_CONSTRAINT_IR_H
 #define GLYD_CONSTRAINT_IR_H

@@ -54,10 +54,9 @@ static uint32_t mix(uint32_t a, uint32_t b)
     return (uint32_t)(x >> 32) ^ (uint32_t)x;
 }
 
-static void forget_all(glyd_matcher *m)
+/* With the slots cleared: no place, and the bottom frame. */
+static void reset(glyd_matcher *m)
 {
-    memset(m->frame_slots, 0, SLOTS * sizeof *m->frame_slots);
-    memset(m->place_slots, 0, SLOTS * sizeof *m->place_slots);
     m->n_frames = 1;
     m->n_pairs = 0;
     m->n_places = 1;
@@ -77,10 +76,10 @@ glyd_status glyd_matcher_create(const glyd_grammar *grammar, glyd_matcher **matc
     uint32_t fit = STEPS_MAX / (uint32_t)grammar->n_classes;
     m->places_max = fit < PLACES_MAX ? fit : PLACES_MAX;
     m->frames = malloc(FRAMES_MAX * sizeof *m->frames);
-    m->frame_slots = malloc(SLOTS * sizeof *m->frame_slots);
+    m->frame_slots = calloc(SLOTS, sizeof *m->frame_slots);
     m->pairs = malloc(PAIRS_MAX * sizeof *m->pairs);
     m->places = malloc(m->places_max * sizeof *m->places);
-    m->place_slots = malloc(SLOTS * sizeof *m->place_slots);
+    m->place_slots = calloc(SLOTS, sizeof *m->place_slots);
     m->steps = malloc(STEPS_MAX * sizeof *m->steps);
     m->todo = malloc(WORK_MAX * sizeof *m->todo);
     m->made = malloc(GLYD_PAIRS_MAX * sizeof *m->made);
@@ -90,7 +89,7 @@ glyd_status glyd_matcher_create(const glyd_grammar *grammar, glyd_matcher **matc
         glyd_matcher_free(m);
         return GLYD_E_NOMEM;
     }
-    forget_all(m);
+    reset(m);
     *matcher = m;
     return GLYD_OK;
 }
@@ -316,7 +315,9 @@ glyd_status glyd_matcher_forget(glyd_matcher *matcher, uint32_t *place)
         m->made[i] = (glyd_pair){pair.state, map[pair.stack]};
     }
     m->n_made = p.n;
-    forget_all(m);
+    memset(m->frame_slots, 0, SLOTS * sizeof *m->frame_slots);
+    memset(m->place_slots, 0, SLOTS * sizeof *m->place_slots);
+    reset(m);
     for (uint32_t f = 1; f < n_frames; f++) {
         uint32_t same;
         glyd_frame frame = m->frames[f];

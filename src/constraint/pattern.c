@@ -297,9 +297,34 @@ static glyd_status parse_escape(parser *p, glyd_node *node)
     return status;
 }
 
+static bool parse_number(parser *p, int32_t *number)
+{
+    size_t start = p->at;
+    for (*number = 0; peek(p) >= '0' && peek(p) <= '9'; p->at++)
+        if (*number <= REPEAT_MAX)
+            *number = *number * 10 + (peek(p) - '0');
+    return p->at > start;
+}
+
+/* {m}, {m,} or {m,n}; anything else is a plain brace. */
+static bool parse_counts(parser *p, int32_t *min, int32_t *max)
+{
+    size_t start = p->at;
+    if (take(p, "{") && parse_number(p, min)) {
+        *max = *min;
+        if (take(p, ",") && !parse_number(p, max))
+            *max = -1;
+        if (take(p, "}"))
+            return true;
+    }
+    p->at = start;
+    return false;
+}
+
 static glyd_status parse_atom(parser *p, glyd_node *node)
 {
     uint32_t point;
+    int32_t min, max;
     switch (peek(p)) {
     case '(':
         p->at++;
@@ -324,34 +349,14 @@ static glyd_status parse_atom(parser *p, glyd_node *node)
     case '+':
     case '?':
         IS_WRONG(p, "there is nothing to repeat");
+    case '{':
+        if (parse_counts(p, &min, &max))
+            IS_WRONG(p, "there is nothing to repeat");
+        /* fall through */
     default:
         GLYD_TRY(parse_point(p, &point));
         return point_node(p, point, node);
     }
-}
-
-static bool parse_number(parser *p, int32_t *number)
-{
-    size_t start = p->at;
-    for (*number = 0; peek(p) >= '0' && peek(p) <= '9'; p->at++)
-        if (*number <= REPEAT_MAX)
-            *number = *number * 10 + (peek(p) - '0');
-    return p->at > start;
-}
-
-/* {m}, {m,} or {m,n}; anything else is a plain brace. */
-static bool parse_counts(parser *p, int32_t *min, int32_t *max)
-{
-    size_t start = p->at;
-    if (take(p, "{") && parse_number(p, min)) {
-        *max = *min;
-        if (take(p, ",") && !parse_number(p, max))
-            *max = -1;
-        if (take(p, "}"))
-            return true;
-    }
-    p->at = start;
-    return false;
 }
 
 static glyd_status parse_quantifier(parser *p, glyd_node *node)

@@ -10,6 +10,8 @@
  *   {"walk": seed, "soft": n}           draw allowed tokens until the text ends, from token n on
  *       towards the end; answers {"hex": bytes, "ended": bool, "tokens": n, "us_mean": x, "us_max":
  * x}
+ *   {"text": hex, "walk": seed}         feed a text until a token is refused, then walk on from
+ * there
  *   {"text": hex, "seed": n}            feed a text as random tokens; answers {"accepted": bytes,
  *       "may_end": bool}: all that was taken before a token was not allowed
  *   {"ids": [...]}                      feed ids; answers {"accepted": ids, "may_end": bool}
@@ -24,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WALK_MAX = 4000, PARTS_MAX = 64, CHECKS = 16 };
+enum { WALK_MAX = 1000, PARTS_MAX = 64, CHECKS = 16 };
 
 typedef struct tool {
     glyd_vocabulary *vocabulary;
@@ -168,10 +170,10 @@ static bool refuses_others(tool *t, glyd_constraint *c)
     return true;
 }
 
-static json_t *walk(tool *t, const json_t *request, glyd_constraint *c)
+/* `text` holds what was accepted before. */
+static json_t *walk(tool *t, const json_t *request, glyd_constraint *c, glyd_buf text)
 {
     int64_t soft = json_integer_value(json_object_get(request, "soft"));
-    glyd_buf text = {0};
     double us, us_sum = 0, us_max = 0;
     const char *wrong = NULL;
     bool ended = false;
@@ -234,25 +236,36 @@ static int32_t token_of(tool *t, const uint8_t *text, size_t bytes)
     return found;
 }
 
+/* Feed a text as random tokens until one is refused; returns what is wrong with the answers. */
+static const char *feed(tool *t, const uint8_t *text, size_t bytes, glyd_constraint *c, size_t *at)
+{
+    double us;
+    for (*at = 0; *at < bytes;) {
+        int32_t id = token_of(t, text + *at, bytes - *at);
+        bool is_allowed = id >= 0 && read_mask(t, c, &us) > 0 && is_in_mask(t, id);
+        if (id >= 0 && (glyd_constraint_accept(c, id, NULL) == GLYD_OK) != is_allowed)
+            return "mask and accept do not agree";
+        if (!is_allowed)
+            break;
+        *at += glyd_vocabulary_token(t->vocabulary, id).bytes;
+    }
+    return NULL;
+}
+
 static json_t *feed_text(tool *t, const json_t *request, glyd_constraint *c)
 {
     const char *hex = json_string_value(json_object_get(request, "text"));
     size_t bytes = hex ? strlen(hex) / 2 : 0, at = 0;
-    uint8_t *text = malloc(bytes + 1);
-    double us;
+    glyd_buf text = {0};
+    if (glyd_buf_resize(&text, bytes) != GLYD_OK)
+        return failure("out of memory", -1);
     for (size_t i = 0; i < bytes; i++)
-        text[i] = (uint8_t)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
-    const char *wrong = NULL;
-    while (at < bytes && !wrong) {
-        int32_t id = token_of(t, text + at, bytes - at);
-        bool is_allowed = id >= 0 && read_mask(t, c, &us) > 0 && is_in_mask(t, id);
-        if (id >= 0 && (glyd_constraint_accept(c, id, NULL) == GLYD_OK) != is_allowed)
-            wrong = "mask and accept do not agree";
-        if (!is_allowed)
-            break;
-        at += glyd_vocabulary_token(t->vocabulary, id).bytes;
-    }
-    free(text);
+        text.data[i] = (uint8_t)(nibble(hex[2 * i]) << 4 | nibble(hex[2 * i + 1]));
+    const char *wrong = feed(t, text.data, bytes, c, &at);
+    text.bytes = at;
+    if (!wrong && json_object_get(request, "walk"))
+        return walk(t, request, c, text);
+    glyd_buf_free(&text);
     if (wrong)
         return failure(wrong, -1);
     return json_pack("{s:I, s:b}", "accepted", (json_int_t)at, "may_end",
@@ -286,8 +299,8 @@ static json_t *answer_line(tool *t, const json_t *request)
     if (!seed)
         seed = json_object_get(request, "seed");
     t->random = (uint64_t)json_integer_value(seed) * 0x9E3779B97F4A7C15ULL + 1;
-    json_t *answer = json_object_get(request, "walk")   ? walk(t, request, c)
-                     : json_object_get(request, "text") ? feed_text(t, request, c)
+    json_t *answer = json_object_get(request, "text")   ? feed_text(t, request, c)
+                     : json_object_get(request, "walk") ? walk(t, request, c, (glyd_buf){0})
                                                         : feed_ids(request, c);
     glyd_constraint_free(c);
     return answer;
