@@ -20,6 +20,7 @@ struct glyd_constraint {
     uint32_t place;
     bool is_ended; /* a stop id came */
     uint64_t *stop_mask;
+    uint64_t *mask;  /* the last one */
     uint64_t *masks; /* MASK_SLOTS rows */
     uint32_t owners[MASK_SLOTS];
     int next_slot;
@@ -35,9 +36,11 @@ glyd_status glyd_constraint_create(const glyd_grammar *grammar, const glyd_vocab
     c->grammar = grammar;
     c->vocabulary = vocabulary;
     c->stop_mask = calloc(vocabulary->n_words + 1, sizeof *c->stop_mask);
+    c->mask = calloc(vocabulary->n_words + 1, sizeof *c->mask);
     c->masks = malloc((MASK_SLOTS * vocabulary->n_words + 1) * sizeof *c->masks);
-    glyd_status status =
-        c->stop_mask && c->masks ? glyd_matcher_create(grammar, &c->matcher) : GLYD_E_NOMEM;
+    glyd_status status = c->stop_mask && c->mask && c->masks
+                             ? glyd_matcher_create(grammar, &c->matcher)
+                             : GLYD_E_NOMEM;
     int n_known = 0;
     for (int i = 0; status == GLYD_OK && i < n_stop_ids; i++) {
         if (stop_ids[i] < 0 || stop_ids[i] >= vocabulary->n)
@@ -64,6 +67,7 @@ void glyd_constraint_free(glyd_constraint *constraint)
         return;
     glyd_matcher_free(constraint->matcher);
     free(constraint->stop_mask);
+    free(constraint->mask);
     free(constraint->masks);
     free(constraint);
 }
@@ -110,54 +114,55 @@ static glyd_status walk(const glyd_constraint *c, const glyd_trie *trie, uint32_
     return GLYD_OK;
 }
 
-static glyd_status compute(const glyd_constraint *c, uint64_t *mask)
+/* The tokens that may come next, but for plain ones where any string may go on; `rest` is the place
+ * without those. */
+static glyd_status compute(const glyd_constraint *c, uint32_t rest, uint64_t *mask)
 {
-    const glyd_vocabulary *v = c->vocabulary;
-    int32_t chars;
-    uint32_t rest;
-    bool is_exact;
-    memset(mask, 0, v->n_words * sizeof *mask);
-    GLYD_TRY(glyd_matcher_chars(c->matcher, c->place, &chars, &rest));
-    const uint64_t *plain = glyd_vocabulary_plain(v, chars, &is_exact);
-    if (plain)
-        memcpy(mask, plain, v->n_words * sizeof *mask);
-    if (!is_exact)
-        rest = c->place;
+    memset(mask, 0, c->vocabulary->n_words * sizeof *mask);
     if (rest != GLYD_PLACE_NONE)
-        GLYD_TRY(walk(c, &v->plain, rest, mask));
-    GLYD_TRY(walk(c, &v->other, c->place, mask));
-    bool may_end = glyd_matcher_may_end(c->matcher, c->place);
-    for (size_t i = 0; i < v->n_words; i++) {
-        mask[i] &= ~c->stop_mask[i];
-        if (may_end)
-            mask[i] |= c->stop_mask[i];
-    }
-    return GLYD_OK;
+        GLYD_TRY(walk(c, &c->vocabulary->plain, rest, mask));
+    return walk(c, &c->vocabulary->other, c->place, mask);
 }
 
-/* A slot with the mask of the current place. */
-static glyd_status find_mask(glyd_constraint *c, uint64_t **mask)
+/* A slot for the current place; it may serve many, in a string with a length. */
+static glyd_status find_slot(glyd_constraint *c, int32_t *chars, const uint64_t **mask)
 {
+    uint32_t rest, like;
     size_t n_words = c->vocabulary->n_words;
-    int slot = glyd_matcher_place(c->matcher, c->place)->mask;
+    GLYD_TRY(glyd_matcher_chars(c->matcher, c->place, chars, &rest));
+    GLYD_TRY(glyd_matcher_like(c->matcher, c->place, c->vocabulary->quoted_bytes_max, &like));
+    int slot = glyd_matcher_place(c->matcher, like)->mask;
     if (slot == NO_SLOT) {
         slot = c->next_slot;
         c->next_slot = (slot + 1) % MASK_SLOTS;
         if (c->owners[slot] != 0)
             glyd_matcher_place(c->matcher, c->owners[slot])->mask = NO_SLOT;
         c->owners[slot] = 0;
-        glyd_status status = compute(c, c->masks + (size_t)slot * n_words);
-        if (status == GLYD_E_NOMEM) { /* full: once more with nothing but this place */
-            GLYD_TRY(forget(c));
-            slot = 0;
-            c->next_slot = 1;
-            status = compute(c, c->masks);
-        }
-        GLYD_TRY(status);
-        c->owners[slot] = c->place;
-        glyd_matcher_place(c->matcher, c->place)->mask = slot;
+        GLYD_TRY(compute(c, rest, c->masks + (size_t)slot * n_words));
+        c->owners[slot] = like;
+        glyd_matcher_place(c->matcher, like)->mask = slot;
     }
     *mask = c->masks + (size_t)slot * n_words;
+    return GLYD_OK;
+}
+
+/* The mask of the current place, into `mask`. */
+static glyd_status find_mask(glyd_constraint *c)
+{
+    int32_t chars;
+    const uint64_t *slot;
+    size_t n_words = c->vocabulary->n_words;
+    glyd_status status = find_slot(c, &chars, &slot);
+    if (status == GLYD_E_NOMEM) { /* full: once more with nothing but this place */
+        GLYD_TRY(forget(c));
+        status = find_slot(c, &chars, &slot);
+    }
+    GLYD_TRY(status);
+    memcpy(c->mask, slot, n_words * sizeof *slot);
+    glyd_vocabulary_add_plain(c->vocabulary, chars, c->mask);
+    bool may_end = glyd_matcher_may_end(c->matcher, c->place);
+    for (size_t i = 0; i < n_words; i++)
+        c->mask[i] = (c->mask[i] & ~c->stop_mask[i]) | (may_end ? c->stop_mask[i] : 0);
     return GLYD_OK;
 }
 
@@ -166,14 +171,11 @@ glyd_status glyd_constraint_mask(glyd_constraint *constraint, uint64_t *allowed,
 {
     glyd_constraint *c = constraint;
     size_t n = c->vocabulary->n_words < n_words ? c->vocabulary->n_words : n_words;
-    const uint64_t *mask = c->stop_mask;
-    uint64_t *found = NULL, any = 0;
-    if (!c->is_ended) {
-        if (find_mask(c, &found) != GLYD_OK) {
-            memset(allowed, 0, n_words * sizeof *allowed);
-            GLYD_FAIL(err, GLYD_E_LIMIT, "the grammar allows too many ways to go on");
-        }
-        mask = found;
+    const uint64_t *mask = c->is_ended ? c->stop_mask : c->mask;
+    uint64_t any = 0;
+    if (!c->is_ended && find_mask(c) != GLYD_OK) {
+        memset(allowed, 0, n_words * sizeof *allowed);
+        GLYD_FAIL(err, GLYD_E_LIMIT, "the grammar allows too many ways to go on");
     }
     for (size_t i = 0; i < n; i++) {
         any |= mask[i];

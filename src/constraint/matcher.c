@@ -366,6 +366,33 @@ glyd_status glyd_matcher_chars(glyd_matcher *matcher, uint32_t place, int32_t *c
     return intern_place(m, rest);
 }
 
+glyd_status glyd_matcher_like(glyd_matcher *matcher, uint32_t place, int32_t margin, uint32_t *like)
+{
+    glyd_matcher *m = matcher;
+    const glyd_place p = m->places[place];
+    bool is_same = true;
+    for (uint32_t i = 0; i < p.n; i++) {
+        glyd_pair pair = m->pairs[p.at + i];
+        m->made[i] = pair;
+        if (pair.state != m->grammar->char_start)
+            continue;
+        const glyd_frame f = m->frames[pair.stack];
+        const glyd_loop *loop = &m->loops[f.back & ~LOOP_BIT];
+        bool is_far = loop->max < 0 || loop->max - f.round > margin;
+        int32_t round = !is_far                        ? f.round
+                        : f.round >= loop->min         ? loop->min
+                        : loop->min - f.round > margin ? 0
+                                                       : f.round;
+        if (round != f.round) {
+            is_same = false;
+            GLYD_TRY(intern_frame(m, f.below, f.back, round, &m->made[i].stack));
+        }
+    }
+    m->n_made = p.n;
+    *like = place;
+    return is_same ? GLYD_OK : intern_place(m, like);
+}
+
 glyd_place *glyd_matcher_place(const glyd_matcher *matcher, uint32_t place)
 {
     return &matcher->places[place];

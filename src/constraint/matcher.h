@@ -61,6 +61,12 @@ bool glyd_matcher_may_go_on(const glyd_matcher *matcher, uint32_t place);
 GLYD_MUST_CHECK glyd_status glyd_matcher_chars(glyd_matcher *matcher, uint32_t place,
                                                int32_t *chars, uint32_t *rest);
 
+/* A place with the same next tokens, the same one for many: `margin` is the most characters of such
+ * a string that a token reads, and rounds of a loop further than that from its bounds are one.
+ * Errors: E_NOMEM. */
+GLYD_MUST_CHECK glyd_status glyd_matcher_like(glyd_matcher *matcher, uint32_t place, int32_t margin,
+                                              uint32_t *like);
+
 glyd_place *glyd_matcher_place(const glyd_matcher *matcher, uint32_t place);
 
 /* Table of known steps: the row of a place has n_classes entries, UINT32_MAX where not known. */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { ROWS = GLYD_PLAIN_CHARS_MAX + 1 };
+enum { ROWS = GLYD_PLAIN_CHARS_MAX };
 
 typedef struct entry {
     glyd_span bytes;
@@ -23,19 +23,18 @@ glyd_span glyd_vocabulary_token(const glyd_vocabulary *vocabulary, int32_t id)
     return (glyd_span){vocabulary->text.data + start, ends[id] - start};
 }
 
-const uint64_t *glyd_vocabulary_plain(const glyd_vocabulary *vocabulary, int64_t n, bool *is_exact)
+void glyd_vocabulary_add_plain(const glyd_vocabulary *vocabulary, int32_t n, uint64_t *mask)
 {
-    *is_exact = true;
     if (n < 1)
-        return NULL;
-    int64_t row = n - 1;
-    if (n >= vocabulary->plain_chars_max) {
-        row = ROWS - 1;
-    } else if (n > GLYD_PLAIN_CHARS_MAX) {
-        row = GLYD_PLAIN_CHARS_MAX - 1;
-        *is_exact = false;
-    }
-    return vocabulary->plain_masks + (size_t)row * vocabulary->n_words;
+        return;
+    size_t row = (size_t)(n < ROWS ? n : ROWS) - 1;
+    const uint64_t *short_ones = vocabulary->plain_masks + row * vocabulary->n_words;
+    const glyd_long_token *longer = (const glyd_long_token *)(const void *)vocabulary->longer.data;
+    for (size_t i = 0; i < vocabulary->n_words; i++)
+        mask[i] |= short_ones[i];
+    for (size_t i = 0; n > ROWS && i < vocabulary->longer.bytes / sizeof *longer; i++)
+        if (longer[i].chars <= n)
+            mask[longer[i].id / 64] |= (uint64_t)1 << longer[i].id % 64;
 }
 
 /* --- bytes of tokens --- */
@@ -237,6 +236,24 @@ static int plain_chars(glyd_span token)
     return n;
 }
 
+/* How much of a token can be within a JSON string: up to a quote that no backslash is before, or a
+ * control character. */
+static int32_t quoted_bytes(glyd_span token)
+{
+    size_t n = 0;
+    while (n < token.bytes && token.data[n] >= 0x20 && token.data[n] != '"')
+        n += token.data[n] == '\\' ? 2 : 1;
+    return (int32_t)(n < token.bytes ? n : token.bytes);
+}
+
+static glyd_status add_plain(glyd_vocabulary *v, int32_t id, int chars)
+{
+    glyd_long_token token = {id, chars};
+    for (int row = chars - 1; row < ROWS; row++)
+        v->plain_masks[(size_t)row * v->n_words + (size_t)id / 64] |= (uint64_t)1 << id % 64;
+    return chars > ROWS ? glyd_buf_append(&v->longer, &token, sizeof token) : GLYD_OK;
+}
+
 static glyd_status build(glyd_vocabulary *v, entry *plain, entry *other)
 {
     size_t n_plain = 0, n_other = 0;
@@ -245,15 +262,14 @@ static glyd_status build(glyd_vocabulary *v, entry *plain, entry *other)
         if (e.bytes.bytes == 0 || e.bytes.bytes > GLYD_TOKEN_BYTES_MAX)
             continue;
         int chars = plain_chars(e.bytes);
-        if (chars == 0) {
-            other[n_other++] = e;
+        if (chars > 0) {
+            plain[n_plain++] = e;
+            GLYD_TRY(add_plain(v, id, chars));
             continue;
         }
-        plain[n_plain++] = e;
-        if (chars > v->plain_chars_max)
-            v->plain_chars_max = chars;
-        for (int row = (chars < ROWS ? chars : ROWS) - 1; row < ROWS; row++)
-            v->plain_masks[(size_t)row * v->n_words + (size_t)id / 64] |= (uint64_t)1 << id % 64;
+        other[n_other++] = e;
+        if (quoted_bytes(e.bytes) > v->quoted_bytes_max)
+            v->quoted_bytes_max = quoted_bytes(e.bytes);
     }
     if (n_plain)
         qsort(plain, n_plain, sizeof *plain, by_bytes);
@@ -339,6 +355,7 @@ void glyd_vocabulary_free(glyd_vocabulary *vocabulary)
     glyd_buf_free(&vocabulary->plain.ids);
     glyd_buf_free(&vocabulary->other.nodes);
     glyd_buf_free(&vocabulary->other.ids);
+    glyd_buf_free(&vocabulary->longer);
     free(vocabulary->plain_masks);
     free(vocabulary);
 }

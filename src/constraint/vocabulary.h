@@ -30,6 +30,10 @@ typedef struct glyd_trie {
     uint32_t n;     /* nodes */
 } glyd_trie;
 
+typedef struct glyd_long_token {
+    int32_t id, chars;
+} glyd_long_token;
+
 struct glyd_vocabulary {
     int32_t n;       /* one more than the largest id */
     size_t n_words;  /* of a mask: 64 ids each */
@@ -37,15 +41,14 @@ struct glyd_vocabulary {
     glyd_buf ends;   /* uint32_t: where token i ends in `text`; it starts where i - 1 ends */
     glyd_trie plain; /* plain tokens */
     glyd_trie other;
-    /* Masks of plain tokens: row k of at most k + 1 characters; the last row is all of them. */
-    uint64_t *plain_masks;
-    int plain_chars_max; /* the most characters in a plain token */
+    uint64_t *plain_masks;    /* of plain tokens: row k has those of at most k + 1 characters */
+    glyd_buf longer;          /* glyd_long_token: plain tokens of more than the rows tell apart */
+    int32_t quoted_bytes_max; /* the most bytes of another token that can be within a string */
 };
 
 glyd_span glyd_vocabulary_token(const glyd_vocabulary *vocabulary, int32_t id);
 
-/* The mask of plain tokens of at most n characters; NULL for n < 1. What it has above n is nothing;
- * what it lacks, where it is said not to be exact, are tokens of n and fewer. */
-const uint64_t *glyd_vocabulary_plain(const glyd_vocabulary *vocabulary, int64_t n, bool *is_exact);
+/* Add the plain tokens of at most n characters to a mask. */
+void glyd_vocabulary_add_plain(const glyd_vocabulary *vocabulary, int32_t n, uint64_t *mask);
 
 #endif

@@ -2,6 +2,8 @@
  *
  * glyd_constraint_tool bytes            a vocabulary of the 256 bytes, and id 256 to stop
  * glyd_constraint_tool TOKENIZER.JSON   a real one; its last special token stops
+ * glyd_constraint_tool list FILE        tokens from a file, each a 16-bit length and its bytes, and
+ * an empty one at the end to stop
  *
  * Reads one JSON object a line from stdin and answers each with one on stdout:
  *   {"grammar": PART, "whitespace": n}  compile; a PART is {"literal"|"regex"|"until": text},
@@ -335,6 +337,26 @@ static glyd_status make_real(tool *t, const char *path, glyd_error *err)
     return status;
 }
 
+static glyd_status make_list(tool *t, const char *path, glyd_error *err)
+{
+    glyd_buf file = {0}, tokens = {0};
+    glyd_status status = glyd_file_read(path, GLYD_TEXT_BYTES_MAX, &file, err);
+    for (size_t at = 0; status == GLYD_OK && at + 2 <= file.bytes;) {
+        size_t n = (size_t)(file.data[at] | file.data[at + 1] << 8);
+        glyd_span token = {file.data + at + 2, n};
+        at += 2 + n;
+        status = at <= file.bytes ? glyd_buf_append(&tokens, &token, sizeof token) : GLYD_E_FORMAT;
+    }
+    int32_t n = (int32_t)(tokens.bytes / sizeof(glyd_span));
+    t->stop = n - 1;
+    if (status == GLYD_OK)
+        status = glyd_vocabulary_from_bytes((const glyd_span *)(const void *)tokens.data, n,
+                                            &t->vocabulary, err);
+    glyd_buf_free(&tokens);
+    glyd_buf_free(&file);
+    return status;
+}
+
 int main(int argc, char **argv)
 {
     tool t = {0};
@@ -342,10 +364,13 @@ int main(int argc, char **argv)
     char *line = NULL;
     size_t capacity = 0;
     ssize_t n;
-    if (argc != 2)
+    bool is_list = argc == 3 && strcmp(argv[1], "list") == 0;
+    if (argc != 2 && !is_list)
         return 2;
-    bool is_bytes = strcmp(argv[1], "bytes") == 0;
-    if ((is_bytes ? make_bytes(&t, &err) : make_real(&t, argv[1], &err)) != GLYD_OK) {
+    glyd_status status = is_list                         ? make_list(&t, argv[2], &err)
+                         : strcmp(argv[1], "bytes") == 0 ? make_bytes(&t, &err)
+                                                         : make_real(&t, argv[1], &err);
+    if (status != GLYD_OK) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
