@@ -229,10 +229,21 @@ glyd_status glyd_schema_resolve(glyd_schema *s, const json_t *ref, const json_t 
 
 /* --- kinds of schemas --- */
 
+json_t *glyd_schema_copy(const json_t *value)
+{
+    json_t *copy = json_copy((json_t *)(uintptr_t)value);
+    if (copy && json_object_size(copy) + json_array_size(copy) !=
+                    json_object_size(value) + json_array_size(value)) {
+        json_decref(copy);
+        return NULL;
+    }
+    return copy;
+}
+
 /* The schema without one keyword and without definitions. NULL: out of memory. */
 static json_t *without(glyd_schema *s, const json_t *schema, const char *keyword)
 {
-    json_t *copy = json_copy((json_t *)(uintptr_t)schema);
+    json_t *copy = glyd_schema_copy(schema);
     if (!copy || json_array_append_new(s->kept, copy) != 0 || json_array_size(s->kept) > MERGES_MAX)
         return NULL;
     json_object_del(copy, keyword);

@@ -94,6 +94,10 @@ GLYD_MUST_CHECK glyd_status glyd_schema_number(glyd_schema *s, const json_t *sch
 /* A text as a JSON string with the escapes it needs, quotes included, onto `out`. */
 GLYD_MUST_CHECK glyd_status glyd_json_quote(const char *text, size_t bytes, glyd_buf *out);
 
+/* A copy of an object or a list with the same members; NULL when out of memory, also where jansson
+ * leaves a member out and does not say so. */
+json_t *glyd_schema_copy(const json_t *value);
+
 /* A new schema that says what two say; owned by `s`. Errors: E_UNSUPPORTED where none does. */
 GLYD_MUST_CHECK glyd_status glyd_schema_merge(glyd_schema *s, const json_t *a, const json_t *b,
                                               const json_t **merged);

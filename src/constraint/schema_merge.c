@@ -43,7 +43,7 @@ static glyd_status merge_properties(glyd_schema *s, const json_t *a, json_t *b, 
 {
     const char *name;
     json_t *value;
-    *both = json_copy((json_t *)(uintptr_t)a);
+    *both = glyd_schema_copy(a);
     if (!*both)
         return no_memory(s);
     json_object_foreach(b, name, value)
@@ -79,12 +79,14 @@ static bool list_has(const json_t *list, const json_t *value)
 /* The values of one list that are in the other (`is_union`: or those of both). */
 static json_t *combine_lists(const json_t *a, const json_t *b, bool is_union)
 {
-    json_t *both = is_union ? json_copy((json_t *)(uintptr_t)a) : json_array(), *item;
+    json_t *both = is_union ? glyd_schema_copy(a) : json_array(), *item;
     size_t i;
     json_array_foreach(b, i, item)
     {
-        if (both && list_has(a, item) != is_union)
-            json_array_append(both, item);
+        if (both && list_has(a, item) != is_union && json_array_append(both, item) != 0) {
+            json_decref(both);
+            both = NULL;
+        }
     }
     return both;
 }
@@ -105,8 +107,11 @@ static json_t *combine_types(glyd_schema *s, json_t *a, json_t *b)
         glyd_schema_types(s, in_b, &y) == GLYD_OK)
         both = json_array();
     for (size_t i = 0; both && i < sizeof names / sizeof *names; i++) {
-        if (x & y & names[i].type)
-            json_array_append_new(both, json_string(names[i].name));
+        if ((x & y & names[i].type) &&
+            json_array_append_new(both, json_string(names[i].name)) != 0) {
+            json_decref(both);
+            both = NULL;
+        }
         if (x & y & names[i].type & GLYD_TYPE_NUMBER)
             y &= ~(unsigned)GLYD_TYPE_INTEGER;
     }
@@ -230,7 +235,7 @@ glyd_status glyd_schema_merge(glyd_schema *s, const json_t *a, const json_t *b,
     GLYD_TRY(check_closed(s, a, b));
     if (json_array_size(s->kept) >= MERGES_MAX || s->depth >= GLYD_GRAMMAR_DEPTH_MAX)
         return glyd_schema_refuse(s, GLYD_E_LIMIT, NULL, "too many schemas to put together");
-    json_t *copy = json_copy((json_t *)(uintptr_t)a);
+    json_t *copy = glyd_schema_copy(a);
     if (!copy || json_array_append_new(s->kept, copy) != 0)
         return no_memory(s);
     s->depth++;
@@ -251,52 +256,43 @@ static bool differ(const json_t *a, const json_t *b)
     return is_flat ? !json_equal(a, b) : json_typeof(a) != json_typeof(b);
 }
 
-/* The values that a schema has, or NULL; a new reference. */
-static json_t *values_of(const json_t *schema)
+/* How many values const or enum give; 0 without them. */
+static size_t count_values(const json_t *schema)
 {
-    json_t *only = json_object_get(schema, "const"), *list = json_object_get(schema, "enum");
-    if (only)
-        return json_pack("[O]", only);
-    return json_is_array(list) ? json_incref(list) : NULL;
+    return json_object_get(schema, "const") ? 1 : json_array_size(json_object_get(schema, "enum"));
+}
+
+static const json_t *value_at(const json_t *schema, size_t i)
+{
+    const json_t *only = json_object_get(schema, "const");
+    return only ? only : json_array_get(json_object_get(schema, "enum"), i);
 }
 
 static bool values_differ(const json_t *a, const json_t *b)
 {
-    json_t *x = values_of(a), *y = values_of(b), *v, *w;
-    size_t i, j;
-    bool result = x && y;
-    json_array_foreach(x, i, v)
-    {
-        json_array_foreach(y, j, w)
-        {
-            result = result && differ(v, w);
-        }
-    }
-    json_decref(x);
-    json_decref(y);
+    size_t n_a = count_values(a), n_b = count_values(b);
+    bool result = n_a > 0 && n_b > 0;
+    for (size_t i = 0; result && i < n_a; i++)
+        for (size_t j = 0; result && j < n_b; j++)
+            result = differ(value_at(a, i), value_at(b, j));
     return result;
 }
 
 /* What values of a schema may be; false where only the kinds of its keywords say so. */
 static bool types_of(glyd_schema *s, const json_t *schema, unsigned *types)
 {
-    json_t *values = values_of(schema), *value;
-    size_t i;
-    bool has_values = values != NULL;
+    size_t n_values = count_values(schema);
     *types = 0;
-    json_array_foreach(values, i, value)
-    {
-        *types |= glyd_schema_value_types(value);
-    }
-    json_decref(values);
+    for (size_t i = 0; i < n_values; i++)
+        *types |= glyd_schema_value_types(value_at(schema, i));
     glyd_error *err = s->err;
     s->err = NULL; /* only a question */
-    if (!has_values && glyd_schema_types(s, schema, types) != GLYD_OK)
+    if (n_values == 0 && glyd_schema_types(s, schema, types) != GLYD_OK)
         *types = GLYD_TYPE_ALL;
     s->err = err;
     if (json_is_true(json_object_get(schema, "nullable")))
         *types |= GLYD_TYPE_NULL;
-    return has_values || json_object_get(schema, "type");
+    return n_values > 0 || json_object_get(schema, "type");
 }
 
 static bool list_requires(const json_t *schema, const char *name)
