@@ -11,10 +11,11 @@
 #include "constraint/grammar.h"
 
 enum {
-    GLYD_PLACE_NONE = 0, /* the text does not match */
-    GLYD_STATE_END = UINT32_MAX,
+    GLYD_PLACE_NONE = 0,   /* the text does not match */
     GLYD_PAIRS_MAX = 4096, /* in a place */
 };
+
+#define GLYD_STATE_END UINT32_MAX /* a pair's state where the text may end */
 
 typedef struct glyd_pair {
     uint32_t state; /* a BYTES state, or GLYD_STATE_END */
