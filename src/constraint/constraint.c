@@ -11,7 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MASK_SLOTS = 64, NO_SLOT = -1 };
+enum {
+    MASK_SLOTS = 64,
+    NO_SLOT = -1,
+    WORK_MAX = 1 << 23, /* pairs that one mask may look at: a fraction of a second */
+};
 
 struct glyd_constraint {
     const glyd_grammar *grammar;
@@ -89,6 +93,7 @@ static glyd_status walk(const glyd_constraint *c, const glyd_trie *trie, uint32_
     const int32_t *ids = (const int32_t *)(const void *)trie->ids.data;
     const uint32_t *steps = glyd_matcher_steps(c->matcher);
     size_t n_classes = (size_t)c->grammar->n_classes;
+    uint64_t work_max = glyd_matcher_work(c->matcher) + WORK_MAX;
     for (uint32_t i = 0; i < trie->n;) {
         const glyd_trie_node *node = &nodes[i];
         uint32_t from = places[node->depth - 1];
@@ -99,6 +104,8 @@ static glyd_status walk(const glyd_constraint *c, const glyd_trie *trie, uint32_
                 to = GLYD_PLACE_NONE; /* this token leads too far, others may do */
             else if (status != GLYD_OK)
                 return status;
+            if (glyd_matcher_work(c->matcher) > work_max)
+                return GLYD_E_LIMIT;
         }
         if (to == GLYD_PLACE_NONE) {
             i = node->skip;

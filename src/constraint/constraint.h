@@ -32,22 +32,28 @@
  *              $schema, $id, $comment, $anchor, discriminator, and names that start with "x-"
  *   refused    everything else, by name: E_UNSUPPORTED
  * What is narrower than JSON Schema says (each text is valid, some valid texts are left out):
+ *   - Where type is absent, values are of the types that the other keywords are about: an object
+ *     where properties is there. Any type without such keywords.
  *   - An object has its properties in the order of the schema, then additional ones; optional ones
  *     may be left out. additionalProperties absent means false where `properties` is there, and
- *     true where it is not. A name is written without needless escapes. An additional property
- * never has the name of one in `properties`, but two additional ones may have the same name.
+ *     true where it is not. A name is written without needless escapes. An additional one never
+ *     has the name of one in `properties`, but two additional ones may have the same name.
  *   - Whitespace between tokens is at most whitespace_max bytes in a place; none before and after.
- *   - Strings with a pattern, a format or an enum are written with only the escapes JSON needs
- *     (\" \\ \b \f \n \r \t, \u00XX for other control characters). A \u escape of a surrogate is
- *     half of a pair.
+ *   - Values of enum and const are compact JSON. These, names and strings with a pattern or
+ *     a format are written with only the escapes that JSON needs (\" \\ \b \f \n \r \t, and \u00XX
+ *     for other control characters). Elsewhere any escape will do; a surrogate's is half of
+ *     a pair.
  *   - Integers have no fraction and no exponent, and at most 32 digits. Numbers have at most 32
  *     digits before and after the point and an exponent between -999 and 199; with a minimum or a
- *     maximum they have no exponent and at most 15 digits.
+ *     maximum they have no exponent, and with an exclusive one at most 15 digits or so. A number's
+ *     bound has at most 15 digits, an integer's fits 63 bits.
  *   - oneOf is held where no two of its schemas share a text: different types, different constants
- *     of one required property, disjoint enums; otherwise it is refused. allOf is held where its
- *     schemas can be put into one.
+ *     of one required property, disjoint enums; otherwise it is refused. allOf, and keywords beside
+ *     $ref, anyOf and oneOf, are held where they can be put into one schema. Beside enum and const
+ *     only type is.
  *   - format: date, time, date-time, duration, uuid, email, hostname, ipv4, ipv6, uri; any other
- *     is refused. A pattern or format beside minLength or maxLength is refused.
+ *     is refused. Beside pattern or format, minLength and maxLength are held where the
+ *     pattern is one character repeated or keeps to the length by itself.
  *
  * Regular expressions are those that ECMA-262 and Python agree on: . | * + ? {m,n} (also lazy),
  * (...) (?:...) named groups, [...], \d \w \s (ASCII) and their complements, \n \r \t \f \v \0,
@@ -145,8 +151,9 @@ void glyd_constraint_free(glyd_constraint *constraint); /* NULL is allowed */
 /* Clear the bit of each id that may not come next; bit id % 64 of word id / 64. Ids that the
  * vocabulary does not have are cleared. Stop ids stay only where the text may end, and alone where
  * it must. Masks are kept by state, so a state that was met before costs a copy.
- * Errors: E_LIMIT (deeper than GLYD_CONSTRAINT_NESTING_MAX, or no room for the ways to read the
- * text, or no token of the vocabulary can go on): all bits are cleared, and the request must end.
+ * Errors: E_LIMIT (deeper than GLYD_CONSTRAINT_NESTING_MAX, or no room or time for the ways
+ * to read the text, or no token of the vocabulary can go on): all bits are cleared, and the request
+ * must end.
  */
 GLYD_MUST_CHECK glyd_status glyd_constraint_mask(glyd_constraint *constraint, uint64_t *allowed,
                                                  size_t n_words, glyd_error *err);

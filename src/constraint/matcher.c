@@ -46,6 +46,7 @@ struct glyd_matcher {
     uint32_t n_todo, n_made;
     seen_slot *seen;
     uint32_t stamp;
+    uint64_t work;
 };
 
 static uint32_t mix(uint32_t a, uint32_t b)
@@ -251,6 +252,7 @@ static glyd_status settle(glyd_matcher *m, uint32_t *place)
 {
     for (uint32_t i = 0; i < m->n_todo; i++)
         GLYD_TRY(expand(m, m->todo[i]));
+    m->work += m->n_todo;
     return intern_place(m, place);
 }
 
@@ -401,4 +403,9 @@ glyd_place *glyd_matcher_place(const glyd_matcher *matcher, uint32_t place)
 const uint32_t *glyd_matcher_steps(const glyd_matcher *matcher)
 {
     return matcher->steps;
+}
+
+uint64_t glyd_matcher_work(const glyd_matcher *matcher)
+{
+    return matcher->work;
 }

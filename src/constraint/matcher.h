@@ -68,6 +68,9 @@ GLYD_MUST_CHECK glyd_status glyd_matcher_chars(glyd_matcher *matcher, uint32_t p
 GLYD_MUST_CHECK glyd_status glyd_matcher_like(glyd_matcher *matcher, uint32_t place, int32_t margin,
                                               uint32_t *like);
 
+/* Pairs looked at so far: the measure of what steps that were not known have cost. */
+uint64_t glyd_matcher_work(const glyd_matcher *matcher);
+
 glyd_place *glyd_matcher_place(const glyd_matcher *matcher, uint32_t place);
 
 /* Table of known steps: the row of a place has n_classes entries, UINT32_MAX where not known. */

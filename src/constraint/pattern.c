@@ -410,7 +410,7 @@ static glyd_status parse_branch(parser *p, glyd_node *node)
         *node = glyd_ir_seq(p->ir, (const glyd_node *)(const void *)kids.data,
                             kids.bytes / sizeof *node);
     glyd_buf_free(&kids);
-    if (status == GLYD_OK && is_outer && p->use == GLYD_PATTERN_JSON_SEARCH)
+    if (status == GLYD_OK && is_outer && p->use == GLYD_PATTERN_JSON_SEARCH && !(starts && ends))
         *node = GLYD_IR_SEQ(p->ir, starts ? GLYD_NODE_EMPTY : glyd_ir_chars(p->ir, 0, -1), *node,
                             ends ? GLYD_NODE_EMPTY : glyd_ir_chars(p->ir, 0, -1));
     return status;

@@ -10,8 +10,9 @@
 #include "constraint/ir.h"
 
 enum {
-    GLYD_NUMBER_DIGITS_MAX = 32, /* before the point, and after it */
-    GLYD_BOUND_DIGITS_MAX = 15,  /* of a number with bounds: what a double always tells apart */
+    GLYD_COMPARED_MAX = 10000000, /* for a whole schema */
+    GLYD_NUMBER_DIGITS_MAX = 32,  /* before the point, and after it */
+    GLYD_BOUND_DIGITS_MAX = 15,   /* of a number with bounds: what a double always tells apart */
 };
 
 /* The types of JSON, as bits. An integer is a number; NUMBER alone stands for both. */
@@ -47,6 +48,7 @@ typedef struct glyd_schema {
     size_t n_rules;
     glyd_buf path; /* JSON pointer */
     int depth;
+    int64_t compared; /* values and names, when schemas were put together or told apart */
     glyd_error *err;
 } glyd_schema;
 

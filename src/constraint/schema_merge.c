@@ -34,6 +34,15 @@ static glyd_status follow(glyd_schema *s, const json_t *schema, const json_t **t
     return glyd_schema_refuse(s, GLYD_E_LIMIT, "$ref", "leads to itself");
 }
 
+/* Whether so many comparisons more are within the limit. */
+static bool may_compare(glyd_schema *s, size_t n, size_t by)
+{
+    if (n > GLYD_COMPARED_MAX || by > GLYD_COMPARED_MAX)
+        return false;
+    s->compared += (int64_t)(n * by) + 1;
+    return s->compared <= GLYD_COMPARED_MAX;
+}
+
 static glyd_status no_memory(glyd_schema *s)
 {
     return glyd_schema_refuse(s, GLYD_E_NOMEM, NULL, "out of memory");
@@ -152,6 +161,8 @@ static glyd_status merge_keyword(glyd_schema *s, const char *key, json_t *a, jso
                                  json_t **result)
 {
     *result = NULL;
+    if (!may_compare(s, json_array_size(a), json_array_size(b)))
+        return glyd_schema_refuse(s, GLYD_E_LIMIT, key, "too much to compare");
     if (json_equal(a, b) || strcmp(key, "$defs") == 0 || strcmp(key, "definitions") == 0) {
         *result = json_incref(a);
         return GLYD_OK;
@@ -268,10 +279,10 @@ static const json_t *value_at(const json_t *schema, size_t i)
     return only ? only : json_array_get(json_object_get(schema, "enum"), i);
 }
 
-static bool values_differ(const json_t *a, const json_t *b)
+static bool values_differ(glyd_schema *s, const json_t *a, const json_t *b)
 {
     size_t n_a = count_values(a), n_b = count_values(b);
-    bool result = n_a > 0 && n_b > 0;
+    bool result = n_a > 0 && n_b > 0 && may_compare(s, n_a, n_b);
     for (size_t i = 0; result && i < n_a; i++)
         for (size_t j = 0; result && j < n_b; j++)
             result = differ(value_at(a, i), value_at(b, j));
@@ -312,6 +323,10 @@ static bool objects_differ(glyd_schema *s, const json_t *a, const json_t *b)
 {
     const char *name;
     json_t *value;
+    if (!may_compare(s, json_object_size(json_object_get(a, "properties")),
+                     json_array_size(json_object_get(a, "required")) +
+                         json_array_size(json_object_get(b, "required"))))
+        return false;
     json_object_foreach(json_object_get(a, "properties"), name, value)
     {
         const json_t *x, *y = json_object_get(json_object_get(b, "properties"), name);
@@ -325,7 +340,7 @@ static bool objects_differ(glyd_schema *s, const json_t *a, const json_t *b)
         s->err = NULL;
         bool is_known = follow(s, value, &x) == GLYD_OK && follow(s, y, &y) == GLYD_OK;
         s->err = err;
-        if (is_known && values_differ(x, y))
+        if (is_known && values_differ(s, x, y))
             return true;
     }
     return false;
@@ -342,14 +357,14 @@ bool glyd_schema_are_disjoint(glyd_schema *s, const json_t *a, const json_t *b)
         return false;
     if (json_is_false(a) || json_is_false(b))
         return true;
-    bool is_typed = types_of(s, a, &x) & types_of(s, b, &y);
-    if (is_typed && (x & y) == 0)
+    bool is_a_typed = types_of(s, a, &x), is_b_typed = types_of(s, b, &y);
+    if (is_a_typed && is_b_typed && (x & y) == 0)
         return true;
     if (x == GLYD_TYPE_OBJECT && y == GLYD_TYPE_OBJECT &&
         (objects_differ(s, a, b) || objects_differ(s, b, a)))
         return true;
-    bool share_null = x & y & GLYD_TYPE_NULL &
-                      (json_is_true(json_object_get(a, "nullable")) |
-                       json_is_true(json_object_get(b, "nullable")));
-    return !share_null && values_differ(a, b);
+    bool is_nullable = json_is_true(json_object_get(a, "nullable")) ||
+                       json_is_true(json_object_get(b, "nullable"));
+    bool share_null = is_nullable && (x & y & GLYD_TYPE_NULL);
+    return !share_null && values_differ(s, a, b);
 }

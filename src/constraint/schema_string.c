@@ -46,8 +46,8 @@ static const struct {
     {"ipv6", "(?:" H ":){7}" H "|(?:" H ":){1,7}:|(?:" H ":){1,6}:" H "|(?:" H ":){1,5}(?::" H
              "){1,2}|(?:" H ":){1,4}(?::" H "){1,3}|(?:" H ":){1,3}(?::" H "){1,4}|(?:" H
              ":){1,2}(?::" H "){1,5}|" H ":(?::" H "){1,6}|:(?:(?::" H "){1,7}|:)"},
-    {"uri", "[A-Za-z][A-Za-z0-9+.-]{0,15}://" HOST "(?::[0-9]{1,5})?(?:/" URI_CHAR
-            "*)*(?:\\?(?:" URI_CHAR "|[/?])*)?(?:#(?:" URI_CHAR "|[/?])*)?"},
+    {"uri", "[A-Za-z][A-Za-z0-9+.-]{0,15}://" HOST "(?::[0-9]{1,5})?(?:/(?:" URI_CHAR
+            "|/){0,250})?(?:\\?(?:" URI_CHAR "|[/?]){0,150})?(?:#(?:" URI_CHAR "|[/?]){0,100})?"},
 };
 
 static const char *format_pattern(const char *name)
@@ -75,15 +75,85 @@ glyd_status glyd_json_quote(const char *text, size_t bytes, glyd_buf *out)
     return glyd_buf_append(out, "\"", 1);
 }
 
-/* The string whose content matches a pattern. */
-static glyd_status quoted_pattern(glyd_schema *s, const char *keyword, glyd_span pattern,
-                                  glyd_pattern_use use, glyd_node *node)
+/* How many characters a text of a pattern has. */
+typedef struct lengths {
+    int64_t min, max; /* LENGTH_MAX and more: any */
+} lengths;
+
+enum { LENGTH_MAX = 1 << 30 };
+
+static int64_t at_most(int64_t n)
+{
+    return n < LENGTH_MAX ? n : LENGTH_MAX;
+}
+
+static lengths lengths_of(const glyd_ir *ir, glyd_node index)
+{
+    const glyd_ir_node *node = glyd_ir_at(ir, index);
+    lengths all = {0, 0}, kid;
+    switch (node->kind) {
+    case GLYD_IR_CLASS:
+        return (lengths){1, 1};
+    case GLYD_IR_CHARS:
+        return (lengths){node->min, node->max < 0 ? LENGTH_MAX : node->max};
+    case GLYD_IR_REPEAT:
+        kid = lengths_of(ir, node->at);
+        return (lengths){at_most(kid.min * node->min),
+                         node->max < 0 ? LENGTH_MAX : at_most(kid.max * node->max)};
+    case GLYD_IR_SEQ:
+    case GLYD_IR_ALT:
+        for (uint32_t i = 0; i < node->n; i++) {
+            kid = lengths_of(ir, glyd_ir_kids(ir, node)[i]);
+            if (node->kind == GLYD_IR_SEQ)
+                all = (lengths){at_most(all.min + kid.min), at_most(all.max + kid.max)};
+            else if (i == 0)
+                all = kid;
+            else
+                all = (lengths){kid.min < all.min ? kid.min : all.min,
+                                kid.max > all.max ? kid.max : all.max};
+        }
+        return all;
+    default:
+        return all;
+    }
+}
+
+/* Hold a pattern to a length: where it is one character repeated, or where it keeps to it anyway.
+ */
+static glyd_status limit_length(glyd_schema *s, const char *keyword, int32_t min, int32_t max,
+                                glyd_node *content)
+{
+    if (s->ir->status != GLYD_OK)
+        return GLYD_OK; /* said at the end */
+    const glyd_ir_node node = *glyd_ir_at(s->ir, *content);
+    if (node.kind == GLYD_IR_REPEAT && glyd_ir_at(s->ir, node.at)->kind == GLYD_IR_CLASS) {
+        int32_t least = node.min > min ? node.min : min;
+        int32_t most = node.max < 0 || (max >= 0 && max < node.max) ? max : node.max;
+        *content = most >= 0 && least > most ? GLYD_NODE_NEVER
+                                             : glyd_ir_repeat(s->ir, node.at, least, most);
+        return GLYD_OK;
+    }
+    lengths has = lengths_of(s->ir, *content);
+    bool is_short = has.min < min, is_long = max >= 0 && has.max > max;
+    if (is_short || is_long)
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, is_short ? "minLength" : "maxLength",
+                                  "is not supported beside this %s", keyword);
+    return GLYD_OK;
+}
+
+/* The string whose content matches a pattern, of a length. */
+static glyd_status quoted_pattern(glyd_schema *s, const json_t *schema, const char *keyword,
+                                  glyd_span pattern, glyd_pattern_use use, glyd_node *node)
 {
     glyd_error why = {0};
     glyd_node content = GLYD_NODE_NEVER;
+    int32_t min, max;
+    GLYD_TRY(glyd_schema_count(s, schema, "minLength", 0, &min));
+    GLYD_TRY(glyd_schema_count(s, schema, "maxLength", -1, &max));
     glyd_status status = glyd_pattern_parse(s->ir, pattern, use, &content, &why);
     if (status != GLYD_OK)
         return glyd_schema_refuse(s, status, keyword, "%s", why.text);
+    GLYD_TRY(limit_length(s, keyword, min, max, &content));
     glyd_node quote = glyd_ir_text(s->ir, "\"");
     *node = GLYD_IR_SEQ(s->ir, quote, content, quote);
     return GLYD_OK;
@@ -102,12 +172,9 @@ glyd_status glyd_schema_string(glyd_schema *s, const json_t *schema, glyd_node *
     if (pattern && format)
         return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, "format",
                                   "is not supported beside pattern");
-    if ((pattern || format) && (min > 0 || max >= 0))
-        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, min > 0 ? "minLength" : "maxLength",
-                                  "is not supported beside %s", pattern ? "pattern" : "format");
     if (pattern) {
         glyd_span text = {(const uint8_t *)json_string_value(pattern), json_string_length(pattern)};
-        return quoted_pattern(s, "pattern", text, GLYD_PATTERN_JSON_SEARCH, node);
+        return quoted_pattern(s, schema, "pattern", text, GLYD_PATTERN_JSON_SEARCH, node);
     }
     if (format) {
         const char *known = format_pattern(json_string_value(format));
@@ -115,7 +182,7 @@ glyd_status glyd_schema_string(glyd_schema *s, const json_t *schema, glyd_node *
             return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, "format",
                                       "\"%.100s\" is not supported", json_string_value(format));
         glyd_span text = {(const uint8_t *)known, strlen(known)};
-        return quoted_pattern(s, "format", text, GLYD_PATTERN_JSON_WHOLE, node);
+        return quoted_pattern(s, schema, "format", text, GLYD_PATTERN_JSON_WHOLE, node);
     }
     if (min == 0 && max < 0) {
         *node = s->json->string;

@@ -77,6 +77,14 @@ def test_errors_name_the_offset(tool):
         assert says in str(caught.value)
 
 
+def test_costly_pattern(tool):
+    """Here each text is a place of its own, of up to 300 pairs: slower, and still right."""
+    tool.grammar({"regex": ".*a.{300}b"})
+    for text, ends in ((b"a" * 150 + b"x" * 300 + b"b", True), (b"xa" + b"ab" * 150 + b"b", True),
+                       (b"a" + b"x" * 299 + b"b", False)):
+        assert tool.accepts(text) == (len(text), ends)
+
+
 def test_choice(tool):
     texts = ["yes", "no", "yesterday", "ye", "n", "é", "yes"]
     tool.grammar({"choice": [{"literal": t} for t in texts]})
