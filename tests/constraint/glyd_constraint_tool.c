@@ -9,9 +9,9 @@
  *   {"grammar": PART, "whitespace": n}  compile; a PART is {"literal"|"regex"|"until": text},
  *       {"schema": any}, {"object": true}, {"token": id}, {"sequence"|"choice": [PART...]}, with
  *       "min" and "max". Answers {"ok": true} or {"error": text, "status": n}
- *   {"walk": seed, "soft": n}           draw allowed tokens until the text ends, from token n on
- *       towards the end; answers {"hex": bytes, "ended": bool, "tokens": n, "us_mean": x, "us_max":
- * x}
+ *   {"walk": seed, "soft": n, "most": n}  draw allowed tokens until the text ends, from token
+ *       `soft` on towards the end, and `most` at most; answers {"hex": bytes, "ended": bool,
+ * "tokens": n, "us_mean": x, "us_max": x}
  *   {"text": hex, "walk": seed}         feed a text until a token is refused, then walk on from
  * there
  *   {"text": hex, "seed": n}            feed a text as random tokens; answers {"accepted": bytes,
@@ -176,11 +176,12 @@ static bool refuses_others(tool *t, glyd_constraint *c)
 static json_t *walk(tool *t, const json_t *request, glyd_constraint *c, glyd_buf text)
 {
     int64_t soft = json_integer_value(json_object_get(request, "soft"));
+    int64_t most = json_integer_value(json_object_get(request, "most"));
     double us, us_sum = 0, us_max = 0;
     const char *wrong = NULL;
     bool ended = false;
     int n = 0;
-    for (; n < WALK_MAX && !ended && !wrong; n++) {
+    for (; n < (most ? most : WALK_MAX) && !ended && !wrong; n++) {
         int32_t n_allowed = read_mask(t, c, &us);
         us_sum += us;
         us_max = us > us_max ? us : us_max;
@@ -378,7 +379,7 @@ int main(int argc, char **argv)
     t.mask = malloc(t.n_words * sizeof *t.mask);
     t.allowed = malloc(t.n_words * 64 * sizeof *t.allowed);
     while ((n = getline(&line, &capacity, stdin)) > 0) {
-        json_t *request = json_loadb(line, (size_t)n, 0, NULL);
+        json_t *request = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL);
         json_t *answer = request ? answer_line(&t, request) : failure("not a JSON object", -1);
         char *text = json_dumps(answer, JSON_COMPACT);
         puts(text ? text : "{\"error\":\"the answer is not JSON\",\"status\":-1}");

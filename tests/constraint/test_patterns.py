@@ -46,7 +46,7 @@ def test_random_pattern(tool, seed):
     want = matcher(pattern)
     tool.grammar({"regex": pattern})
     for i in range(20):
-        text = tool.walk(i + 1, soft=5)
+        text = tool.walk(i + 1, soft=5, most=100)
         if text is not None and same_dialect(text.decode()):
             assert want.fullmatch(text.decode()), (pattern, text)
     for i in range(60):
@@ -54,7 +54,7 @@ def test_random_pattern(tool, seed):
         data = text.encode()
         expected = bool(want.fullmatch(text))
         assert tool.accepts(data, i)[1] == expected, (pattern, text)
-        ended = tool.walk(i + 1, 5, data)
+        ended = tool.walk(i + 1, 5, data, most=100)
         if ended is not None and same_dialect(ended.decode()):
             assert want.fullmatch(ended.decode()), (pattern, text, ended)
 

@@ -39,10 +39,10 @@ class Tool:
         if "error" in answer:
             raise Refused(answer["error"], answer["status"])
 
-    def walk(self, seed, soft=30, text=b""):
+    def walk(self, seed, soft=30, text=b"", most=1000):
         """Feed what is accepted of `text`, then draw tokens to the end; the whole text, or None
-        where 1,000 tokens have led to no end."""
-        request = {"walk": seed, "soft": soft}
+        where `most` tokens have led to no end."""
+        request = {"walk": seed, "soft": soft, "most": most}
         if text:
             request["text"] = text.hex()
         answer = self.ask(**request)
