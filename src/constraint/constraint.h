@@ -29,7 +29,10 @@
  *              format, minimum, maximum, exclusiveMinimum, exclusiveMaximum, nullable; the schemas
  *              true and false
  *   ignored    title, description, default, example, examples, deprecated, readOnly, writeOnly,
- *              $schema, $id, $comment, $anchor, discriminator, and names that start with "x-"
+ *              $schema, $id, $comment, $anchor, discriminator, contentEncoding, contentMediaType,
+ *              names that start with "x-", and format beside a type that is no string;
+ *              propertyNames {"type": "string"}, minProperties 0 and an empty patternProperties or
+ *              dependentRequired, which allow everything
  *   refused    everything else, by name: E_UNSUPPORTED
  * What is narrower than JSON Schema says (each text is valid, some valid texts are left out):
  *   - Where type is absent, values are of the types that the other keywords are about: an object

@@ -51,8 +51,9 @@ static const struct {
                 {"exclusiveMaximum", GLYD_TYPE_NUMBER | GLYD_TYPE_INTEGER}};
 
 static const char *const annotations[] = {
-    "title",     "description", "default", "example",  "examples", "deprecated",   "readOnly",
-    "writeOnly", "$schema",     "$id",     "$comment", "$anchor",  "discriminator"};
+    "title",      "description", "default",       "example",         "examples",
+    "deprecated", "readOnly",    "writeOnly",     "$schema",         "$id",
+    "$comment",   "$anchor",     "discriminator", "contentEncoding", "contentMediaType"};
 
 bool glyd_schema_is_annotation(const char *keyword)
 {
@@ -453,13 +454,33 @@ static glyd_status compile_types(glyd_schema *s, const json_t *schema, glyd_node
     return GLYD_OK;
 }
 
+/* Keywords that are not held but allow everything with this value, as generators write them. */
+static bool says_nothing(const char *keyword, const json_t *value)
+{
+    const char *key;
+    json_t *said;
+    if (strcmp(keyword, "patternProperties") == 0 || strcmp(keyword, "dependentRequired") == 0)
+        return json_is_object(value) && json_object_size(value) == 0;
+    if (strcmp(keyword, "minProperties") == 0)
+        return json_is_integer(value) && json_integer_value(value) == 0;
+    if (strcmp(keyword, "propertyNames") != 0 || !json_is_object(value))
+        return false;
+    json_object_foreach((json_t *)(uintptr_t)value, key, said)
+    {
+        const char *type = strcmp(key, "type") == 0 ? json_string_value(said) : NULL;
+        if (!glyd_schema_is_annotation(key) && !(type && strcmp(type, "string") == 0))
+            return false;
+    }
+    return true;
+}
+
 static glyd_status check_keywords(glyd_schema *s, const json_t *schema)
 {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)schema, key, value)
     {
-        bool is_known = glyd_schema_is_annotation(key);
+        bool is_known = glyd_schema_is_annotation(key) || says_nothing(key, value);
         for (size_t i = 0; !is_known && i < sizeof keywords / sizeof *keywords; i++)
             is_known = strcmp(key, keywords[i].name) == 0;
         if (!is_known)

@@ -141,6 +141,11 @@ CORPUS = [
     ({"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "https://example.org/a",
       "$comment": "c", "title": "t", "description": "d", "default": 1, "examples": [1],
       "deprecated": False, "type": "integer"}, [1], ["a"]),
+    # what generators write that allows everything
+    ({"type": "object", "propertyNames": {"type": "string"}, "additionalProperties": {}, "minProperties": 0,
+      "patternProperties": {}, "dependentRequired": {}}, [{}, {"a": [1]}], [1]),
+    ({"type": "integer", "format": "int32"}, [1], ["1"]),
+    ({"type": "string", "contentEncoding": "base64"}, ["YQ=="], [1]),
     # what clients send
     (obj({"name": S, "age": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 150}, Z], "default": None},
           "tags": arr(S, maxItems=5), "address": {"$ref": "#/$defs/Address"}}, ["name", "address"],
@@ -243,9 +248,9 @@ REFUSED = [
     (obj({"a/b~c": {"if": S}}), UNSUPPORTED, "#/properties/a~1b~0c/if"),
     ({"patternProperties": {"^a": I}}, UNSUPPORTED, "#/patternProperties"),
     ({"type": "object", "minProperties": 1}, UNSUPPORTED, "#/minProperties"),
-    ({"type": "object", "propertyNames": {}}, UNSUPPORTED, "#/propertyNames"),
+    ({"type": "object", "propertyNames": {"maxLength": 3}}, UNSUPPORTED, "#/propertyNames"),
     ({"type": "array", "contains": I}, UNSUPPORTED, "#/contains"),
-    ({"dependentRequired": {}}, UNSUPPORTED, "#/dependentRequired"),
+    ({"dependentRequired": {"a": ["b"]}}, UNSUPPORTED, "#/dependentRequired"),
     ({"$dynamicRef": "#a"}, UNSUPPORTED, "#/$dynamicRef"),
     ({"$ref": "https://example.org/schema"}, UNSUPPORTED, "#/$ref"),
     ({"$ref": "#/$defs/x"}, WRONG, "leads nowhere"),
