@@ -60,9 +60,9 @@ typedef struct timing {
     int n_tokens;
 } timing;
 
-static void note_token(void *arg, int32_t id)
+static void note_token(void *arg, const glyd_token *token)
 {
-    (void)id;
+    (void)token;
     timing *t = arg;
     t->last = clock();
     if (t->n_tokens++ == 0)

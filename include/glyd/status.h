@@ -34,6 +34,7 @@ extern "C" {
     X(E_LIMIT, 12, "over a limit")                                                                 \
     X(E_CANCELLED, 13, "cancelled")                                                                \
     X(E_EXISTS, 14, "already exists")                                                              \
+    X(E_BUSY, 15, "busy: try again later")                                                         \
     X(E_CORRUPT, 20, "corrupt data")                                                               \
     X(E_FORMAT, 21, "not the format it should be")                                                 \
     X(E_MISMATCH, 22, "data does not match its checksum")                                          \

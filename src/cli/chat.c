@@ -174,11 +174,11 @@ static void pass_piece(glyd_chat *c)
     c->piece.bytes = 0;
 }
 
-static void take_token(void *arg, int32_t id)
+static void take_token(void *arg, const glyd_token *token)
 {
     glyd_chat *c = arg;
     if (c->answer_status == GLYD_OK)
-        c->answer_status = glyd_detok_push(c->detok, id, &c->piece, NULL);
+        c->answer_status = glyd_detok_push(c->detok, token->id, &c->piece, NULL);
     pass_piece(c);
 }
 

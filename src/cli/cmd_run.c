@@ -253,7 +253,7 @@ static int run(const glyd_args *args)
     const char *folder = args->operand[0];
     glyd_engine_options options = glyd_engine_options_default(folder);
     glyd_layout layout;
-    glyd_request checked = {0}; /* wrong usage is told before a model is loaded */
+    glyd_request checked = {.tokens_max = -1}; /* wrong usage is told before a model is loaded */
     if (!read_options(args, &options, &layout) || !read_sampling(args, &checked))
         return GLYD_EXIT_USAGE;
     if (args->value[GLYD_OPTION_LOGITS_HASH] && !args->value[GLYD_OPTION_PROMPT]) {

@@ -17,6 +17,7 @@ enum {
     GLYD_FOR_UNPACK = 1 << 2,
     GLYD_FOR_PLAN = 1 << 3,
     GLYD_FOR_RUN = 1 << 4,
+    GLYD_FOR_BENCH = 1 << 6,
     GLYD_FOR_SAVES = GLYD_FOR_PACK | GLYD_FOR_VERIFY | GLYD_FOR_UNPACK,
     GLYD_FOR_ALL = -1,
 };
@@ -26,7 +27,7 @@ enum {
     X(HELP, 'h', "help", NULL, "show this help", GLYD_FOR_ALL)                                     \
     X(LAYOUT, 'l', "layout", "NAME", "mma (the smallest, default) or mma12", GLYD_FOR_PACK)        \
     X(THREADS, 't', "threads", "N", "threads to use (default: one a core)",                        \
-      GLYD_FOR_SAVES | GLYD_FOR_RUN)                                                               \
+      GLYD_FOR_SAVES | GLYD_FOR_RUN | GLYD_FOR_BENCH)                                              \
     X(PROMPT, 'p', "prompt", "TEXT", "print one answer and exit; - reads standard input",          \
       GLYD_FOR_RUN)                                                                                \
     X(CONTEXT, 'c', "context", "N",                                                                \
@@ -49,7 +50,13 @@ enum {
     X(ANY, 0, "any", NULL, "also a model of a type that glyd cannot run itself", GLYD_FOR_PACK)    \
     X(MEMORY, 'm', "memory", "GB", "plan for this much memory (default: what is available)",       \
       GLYD_FOR_PLAN)                                                                               \
-    X(JSON, 0, "json", NULL, "print the result as JSON", GLYD_FOR_SAVES | GLYD_FOR_PLAN)           \
+    X(USERS, 0, "parallel", "N", "requests at once (default: 1, then 8)", GLYD_FOR_BENCH)          \
+    X(PROMPT_TOKENS, 0, "prompt-tokens", "N", "tokens of a prompt (default: 256)", GLYD_FOR_BENCH) \
+    X(ANSWER_TOKENS, 'n', "answer-tokens", "N", "tokens of an answer (default: 64)",               \
+      GLYD_FOR_BENCH)                                                                              \
+    X(ROUNDS, 0, "rounds", "N", "times that each is done (default: 3)", GLYD_FOR_BENCH)            \
+    X(JSON, 0, "json", NULL, "print the result as JSON",                                           \
+      GLYD_FOR_SAVES | GLYD_FOR_PLAN | GLYD_FOR_BENCH)                                             \
     X(QUIET, 'q', "quiet", NULL, "no progress bar", GLYD_FOR_SAVES)
 
 typedef enum glyd_option {

@@ -51,6 +51,7 @@ typedef struct glyd_sizes {
     int n_threads;
     bool pin;
     bool expand; /* hold mma matrices as mma12 */
+    bool unpack; /* hold every matrix as bf16 */
 } glyd_sizes;
 
 /* One of several products with the same x. */
@@ -72,8 +73,8 @@ typedef struct glyd_backend {
     void (*close)(void *ctx);
     const char *(*describe)(void *ctx); /* "cpu (avx512)" */
 
-    /* Check the bytes, once, and take the weight, of an mma matrix with its codes expanded where
-     * sizes.expand says so. The host matrix lives as long as the context: a backend that can read
+    /* Check the bytes, once, and take the weight, of a packed matrix expanded or unpacked where
+     * sizes says so. The host matrix lives as long as the context: a backend that can read
      * it in place does. */
     glyd_status (*weight_load)(void *ctx, const glyd_matrix *host, glyd_weight **weight,
                                glyd_error *err);
@@ -82,6 +83,8 @@ typedef struct glyd_backend {
     glyd_status (*rows_create)(void *ctx, int n_rows, int64_t n_cols, glyd_rows **rows,
                                glyd_error *err);
     glyd_status (*kv_create)(void *ctx, glyd_kv **kv, glyd_error *err);
+    /* Copy a page, in all layers; between steps. */
+    void (*kv_copy)(void *ctx, glyd_kv *kv, int from, int to);
 
     /* Set the batch that the operations below work on; it lives until `finish`. */
     void (*begin)(void *ctx, const glyd_batch *batch);

@@ -196,26 +196,39 @@ static const char *describe(void *ctx)
     return ((const cpu *)ctx)->describe;
 }
 
+/* *held: the matrix as sizes say it is to be held; host itself where it is already. */
+static glyd_status hold(cpu *c, const glyd_matrix *host, glyd_matrix *held, glyd_error *err)
+{
+    bool unpacks = c->sizes.unpack && host->layout != GLYD_LAYOUT_BF16;
+    size_t code_bytes = c->sizes.expand ? glyd_expand_bytes(host) : 0;
+    size_t bf16_bytes = times(times((size_t)host->rows, (size_t)host->cols), sizeof(uint16_t));
+    *held = *host;
+    if (!unpacks && !code_bytes)
+        return GLYD_OK;
+    size_t bytes = unpacks ? bf16_bytes : code_bytes;
+    uint8_t *data = allocate(c, bytes);
+    if (!data)
+        return no_memory(bytes, "a weight", err);
+    if (!unpacks)
+        return glyd_expand(host, data, c->pool, held, err);
+    *held = (glyd_matrix){.layout = GLYD_LAYOUT_BF16, .rows = host->rows, .cols = host->cols};
+    held->array[GLYD_ARRAY_SM] = (glyd_span){data, bytes};
+    return glyd_unpack(host, 0, host->rows, (uint16_t *)data, host->cols, c->pool, err);
+}
+
 static glyd_status weight_load(void *ctx, const glyd_matrix *host, glyd_weight **weight,
                                glyd_error *err)
 {
     cpu *c = ctx;
-    glyd_matrix expanded;
+    glyd_matrix held;
     GLYD_TRY(glyd_check(host, c->pool, err));
-    size_t code_bytes = c->sizes.expand ? glyd_expand_bytes(host) : 0;
-    if (code_bytes) {
-        uint8_t *codes = allocate(c, code_bytes);
-        if (!codes)
-            return no_memory(code_bytes, "a weight's codes", err);
-        GLYD_TRY(glyd_expand(host, codes, c->pool, &expanded, err));
-        host = &expanded;
-    }
-    size_t lookup_bytes = glyd_linear_lookup_bytes(host);
+    GLYD_TRY(hold(c, host, &held, err));
+    size_t lookup_bytes = glyd_linear_lookup_bytes(&held);
     glyd_weight *w = allocate(c, sizeof *w);
     void *lookup = lookup_bytes ? allocate(c, lookup_bytes) : NULL;
     if (!w || (lookup_bytes && !lookup))
         return no_memory(sizeof *w + lookup_bytes, "a weight", err);
-    GLYD_TRY(glyd_linear_weight_init(&w->linear, host, lookup, err));
+    GLYD_TRY(glyd_linear_weight_init(&w->linear, &held, lookup, err));
     *weight = w;
     return GLYD_OK;
 }
@@ -282,6 +295,16 @@ static glyd_status kv_create(void *ctx, glyd_kv **kv, glyd_error *err)
     k->layer_floats = k->page_floats * c->sizes.n_pages;
     *kv = k;
     return GLYD_OK;
+}
+
+static void kv_copy(void *ctx, glyd_kv *kv, int from, int to)
+{
+    const cpu *c = ctx;
+    for (int layer = 0; layer < c->sizes.n_layers; layer++) {
+        float *pages = kv->data + layer * kv->layer_floats;
+        memcpy(pages + to * kv->page_floats, pages + from * kv->page_floats,
+               (size_t)kv->page_floats * sizeof *pages);
+    }
 }
 
 /* --- a step --- */
@@ -533,6 +556,7 @@ const glyd_backend *glyd_backend_cpu(void)
         .vector_load = vector_load,
         .rows_create = rows_create,
         .kv_create = kv_create,
+        .kv_copy = kv_copy,
         .begin = begin,
         .embed = embed,
         .linear = linear,

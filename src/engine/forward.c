@@ -236,6 +236,11 @@ glyd_status glyd_forward_logits(glyd_forward *f, const int32_t *rows, int n, con
     return f->backend->logits(f->ctx, f->x, rows, n, f->final_norm, f->eps, f->head, logits, err);
 }
 
+void glyd_forward_copy_page(glyd_forward *f, int from, int to)
+{
+    f->backend->kv_copy(f->ctx, f->kv, from, to);
+}
+
 glyd_status glyd_forward_finish(glyd_forward *f, glyd_error *err)
 {
     return f->backend->finish(f->ctx, err);

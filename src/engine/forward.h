@@ -30,6 +30,9 @@ bool glyd_forward_run(glyd_forward *forward, const int32_t *ids, int n_tokens, c
 GLYD_MUST_CHECK glyd_status glyd_forward_logits(glyd_forward *forward, const int32_t *rows, int n,
                                                 const float **logits, glyd_error *err);
 
+/* Copy a page of the KV cache; between steps. */
+void glyd_forward_copy_page(glyd_forward *forward, int from, int to);
+
 /* End the step. Errors: what the device remembered. */
 GLYD_MUST_CHECK glyd_status glyd_forward_finish(glyd_forward *forward, glyd_error *err);
 

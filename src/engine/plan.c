@@ -16,7 +16,7 @@ enum {
     CHUNK_MAX = 4096,
     SEQUENCES_MAX = 1024,
     HEAD_DIM_MAX = 256,
-    OUTPUTS_MIN = 4, /* rows of logits at once when every position's are asked for */
+    OUTPUTS_MIN = 16, /* rows of logits at once when every position's are asked for */
 };
 
 glyd_engine_options glyd_engine_options_default(const char *folder)
@@ -72,6 +72,7 @@ static glyd_status choose_sizes(const glyd_engine_options *o, const glyd_config 
     GLYD_TRY(check_range("the chunk", o->chunk_tokens, 1, CHUNK_MAX, err));
     GLYD_TRY(check_range("the number of threads", o->n_threads, 0, 1024, err));
     GLYD_TRY(check_range("the context", o->context, 0, 1 << 30, err));
+    GLYD_TRY(check_range("the queue", o->queue_max, 0, 1 << 20, err));
     GLYD_TRY(check_range("the KV cache's tokens", o->kv_tokens, 0, INT32_MAX, err));
     if (config->head_dim > HEAD_DIM_MAX)
         GLYD_FAIL(err, GLYD_E_UNSUPPORTED, "heads of %d values: at most %d are supported",
@@ -108,7 +109,7 @@ static glyd_status choose_sizes(const glyd_engine_options *o, const glyd_config 
 
 /* Sum up the weights; tied ones once. Roles that this family or a layer does not have are not
  * found. plan->layout is then how most are saved. */
-static void add_weights(const glyd_model *model, bool expand, glyd_plan *plan)
+static void add_weights(const glyd_model *model, const glyd_sizes *sizes, glyd_plan *plan)
 {
     const glyd_config *config = glyd_model_config(model);
     int64_t values_of[GLYD_LAYOUT_MMA + 1] = {0};
@@ -118,9 +119,11 @@ static void add_weights(const glyd_model *model, bool expand, glyd_plan *plan)
             continue;
         for (int i = 0; glyd_model_peek(model, (glyd_role)role, i, &m, NULL) == GLYD_OK; i++) {
             plan->n_weights += m.rows * m.cols;
-            size_t codes = expand ? glyd_expand_bytes(&m) : 0;
-            plan->weight_bytes += glyd_matrix_bytes(&m);
-            plan->expanded_bytes += codes;
+            bool unpacks = sizes->unpack && m.layout != GLYD_LAYOUT_BF16;
+            size_t codes = sizes->expand ? glyd_expand_bytes(&m) : 0;
+            size_t made = unpacks ? (size_t)(m.rows * m.cols) * 2 : codes;
+            plan->weight_bytes += unpacks ? made : glyd_matrix_bytes(&m);
+            plan->expanded_bytes += made;
             if (codes)
                 plan->weight_bytes += codes - m.array[GLYD_ARRAY_CODES].bytes -
                                       m.array[GLYD_ARRAY_ENTRIES].bytes -
@@ -134,18 +137,20 @@ static void add_weights(const glyd_model *model, bool expand, glyd_plan *plan)
 }
 
 /* plan->layout, from how most weights are saved to how they are held. */
-static glyd_status choose_layout(const glyd_engine_options *options, bool expand, glyd_plan *plan,
-                                 glyd_error *err)
+static glyd_status choose_layout(const glyd_engine_options *options, const glyd_sizes *sizes,
+                                 glyd_plan *plan, glyd_error *err)
 {
     glyd_layout saved = plan->layout;
     if (options->layout && !glyd_layout_name(*options->layout))
         GLYD_FAIL(err, GLYD_E_ARG, "there is no layout %d", (int)*options->layout);
-    if (expand && saved == GLYD_LAYOUT_MMA)
+    if (sizes->expand && saved == GLYD_LAYOUT_MMA)
         plan->layout = GLYD_LAYOUT_MMA12;
+    if (sizes->unpack)
+        plan->layout = GLYD_LAYOUT_BF16;
     if (options->layout && *options->layout != plan->layout)
         GLYD_FAIL(err, GLYD_E_UNSUPPORTED,
                   "the weights of %s are %s and cannot be held as %s: glyd pack makes mma and "
-                  "mma12 of a bf16 model, glyd unpack the bf16 model of a save",
+                  "mma12 of a bf16 model",
                   options->folder, glyd_layout_name(saved), glyd_layout_name(*options->layout));
     return GLYD_OK;
 }
@@ -170,8 +175,9 @@ glyd_status glyd_plan_make(const glyd_engine_options *options, const glyd_model 
     };
     plan->kv_token_bytes = plan->kv_bytes / (size_t)plan->kv_tokens;
     sizes->expand = options->layout ? *options->layout == GLYD_LAYOUT_MMA12 : backend->expands;
-    add_weights(model, sizes->expand, plan);
-    GLYD_TRY(choose_layout(options, sizes->expand, plan, err));
+    sizes->unpack = options->layout && *options->layout == GLYD_LAYOUT_BF16;
+    add_weights(model, sizes, plan);
+    GLYD_TRY(choose_layout(options, sizes, plan, err));
     plan->scratch_bytes = plus(backend->scratch_bytes(sizes), glyd_forward_bytes(sizes));
     plan->scratch_bytes =
         plus(plan->scratch_bytes, glyd_scheduler_bytes(sizes, options->n_sequences, backend));

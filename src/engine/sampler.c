@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cpu/ops.h"
 #include <math.h>
+#include <string.h>
 
 glyd_status glyd_sampling_check(const glyd_sampling *s, glyd_error *err)
 {
@@ -21,6 +22,12 @@ glyd_status glyd_sampling_check(const glyd_sampling *s, glyd_error *err)
     if (!(s->repetition_penalty > 0 && s->repetition_penalty <= 100))
         GLYD_FAIL(err, GLYD_E_ARG, "repetition penalty is %g: above 0, at most 100 is possible",
                   s->repetition_penalty);
+    if (!(s->presence_penalty >= -100 && s->presence_penalty <= 100))
+        GLYD_FAIL(err, GLYD_E_ARG, "presence penalty is %g: between -100 and 100 is possible",
+                  s->presence_penalty);
+    if (!(s->frequency_penalty >= -100 && s->frequency_penalty <= 100))
+        GLYD_FAIL(err, GLYD_E_ARG, "frequency penalty is %g: between -100 and 100 is possible",
+                  s->frequency_penalty);
     return GLYD_OK;
 }
 
@@ -30,38 +37,86 @@ static bool is_before(const glyd_candidate *a, const glyd_candidate *b)
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
 
-static float penalised(const glyd_sampling *s, const float *logits, const uint64_t *seen,
-                       int32_t id)
+/* --- before the draw --- */
+
+static void mask(float *x, int vocab, const uint64_t *allowed)
 {
-    float x = logits[id], penalty = (float)s->repetition_penalty;
-    if (penalty != 1 && (seen[id / 64] >> id % 64 & 1))
-        return x < 0 ? x * penalty : x / penalty;
+    for (int32_t word = 0; word < glyd_id_words(vocab); word++) {
+        if (allowed[word] == UINT64_MAX)
+            continue;
+        for (int32_t id = 64 * word; id < vocab && id < 64 * (word + 1); id++)
+            if (!(allowed[word] >> id % 64 & 1))
+                x[id] = -INFINITY;
+    }
+}
+
+static void penalise_repetition(float *x, float penalty, const glyd_draw *draw, int32_t *counts)
+{
+    for (int i = 0; i < draw->n_ids; i++) {
+        int32_t id = draw->ids[i];
+        if (counts[id]++ == 0)
+            x[id] = x[id] < 0 ? x[id] * penalty : x[id] / penalty;
+    }
+    for (int i = 0; i < draw->n_ids; i++)
+        counts[draw->ids[i]] = 0;
+}
+
+static void penalise_answer(float *x, const glyd_sampling *s, const glyd_draw *draw,
+                            int32_t *counts)
+{
+    for (int i = draw->n_prompt; i < draw->n_ids; i++)
+        counts[draw->ids[i]]++;
+    for (int i = draw->n_prompt; i < draw->n_ids; i++) {
+        int32_t id = draw->ids[i];
+        if (counts[id] > 0)
+            x[id] -= (float)(s->frequency_penalty * counts[id] + s->presence_penalty);
+        counts[id] = 0;
+    }
+}
+
+/* The logits after all that changes them; they themselves where nothing does. */
+static const float *adjust(const glyd_sampling *s, const float *logits, int vocab,
+                           const glyd_draw *draw, const glyd_sampler_work *work)
+{
+    bool repeats = s->repetition_penalty != 1;
+    bool counts = s->frequency_penalty != 0 || s->presence_penalty != 0;
+    if (!draw->allowed && draw->n_bias == 0 && !repeats && !counts)
+        return logits;
+    float *x = work->adjusted;
+    memcpy(x, logits, (size_t)vocab * sizeof *x);
+    if (draw->allowed)
+        mask(x, vocab, draw->allowed);
+    for (int i = 0; i < draw->n_bias; i++)
+        x[draw->bias[i].id] += draw->bias[i].bias;
+    if (repeats)
+        penalise_repetition(x, (float)s->repetition_penalty, draw, work->counts);
+    if (counts)
+        penalise_answer(x, s, draw, work->counts);
     return x;
 }
 
-static int32_t largest_id(const glyd_sampling *s, const float *logits, int vocab,
-                          const uint64_t *seen)
+/* --- the draw --- */
+
+static int32_t largest_id(const float *logits, int vocab)
 {
     int32_t best = -1;
     float largest = -INFINITY;
-    for (int32_t id = 0; id < vocab; id++) {
-        float x = penalised(s, logits, seen, id);
-        if (x > largest) {
-            largest = x;
+    for (int32_t id = 0; id < vocab; id++)
+        if (logits[id] > largest) {
+            largest = logits[id];
             best = id;
         }
-    }
     return best;
 }
 
 /* Candidates in id order with their weights, ids that cannot be drawn left out. Returns how many;
  * *total is the sum of their weights. */
-static int collect(const glyd_sampling *s, const float *logits, int vocab, const uint64_t *seen,
-                   float largest, const glyd_sampler_work *work, double *total)
+static int collect(const glyd_sampling *s, const float *logits, int vocab, float largest,
+                   const glyd_sampler_work *work, double *total)
 {
     int n = 0;
     for (int32_t id = 0; id < vocab; id++) {
-        float x = penalised(s, logits, seen, id);
+        float x = logits[id];
         /* Equal infinities have no difference, yet they are equal. */
         work->weights[id] = x == largest ? 0 : (float)((x - largest) / s->temperature);
         if (x > -INFINITY)
@@ -134,15 +189,15 @@ static int32_t pick(const glyd_candidate *first, int step, int n, const float *w
     return first[(n - 1) * step].id;
 }
 
-int32_t glyd_sample(const glyd_sampling *s, const float *logits, int vocab, const uint64_t *seen,
-                    uint64_t draw, const glyd_sampler_work *work)
+int32_t glyd_sample(const glyd_sampling *s, const float *logits, int vocab, const glyd_draw *draw,
+                    const glyd_sampler_work *work)
 {
-    int32_t best = largest_id(s, logits, vocab, seen);
+    logits = adjust(s, logits, vocab, draw, work);
+    int32_t best = largest_id(logits, vocab);
     if (s->temperature == 0 || best < 0)
         return best;
-    double total, u = uniform(s->seed, draw);
-    float largest = penalised(s, logits, seen, best);
-    int n = collect(s, logits, vocab, seen, largest, work, &total);
+    double total, u = uniform(s->seed, draw->index);
+    int n = collect(s, logits, vocab, logits[best], work, &total);
     if (s->top_k == 0 && s->top_p >= 1 && s->min_p <= 0)
         return pick(work->candidates, 1, n, work->weights, total, u);
 

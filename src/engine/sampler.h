@@ -21,23 +21,33 @@ typedef struct glyd_candidate {
 /* Room for one draw at a time: an entry an id of the vocabulary each. */
 typedef struct glyd_sampler_work {
     glyd_candidate *candidates;
-    float *weights; /* of each id: exp((logit - largest) / temperature) */
+    float *weights;  /* of each id: exp((logit - largest) / temperature) */
+    float *adjusted; /* logits after mask, bias and penalties */
+    int32_t *counts; /* of each id in the answer; all 0 between draws */
 } glyd_sampler_work;
 
-/* The ids that the repetition penalty applies to: one bit each. */
-static inline void glyd_seen_add(uint64_t *seen, int32_t id)
-{
-    seen[id / 64] |= (uint64_t)1 << id % 64;
-}
+/* What a draw goes by besides the logits. */
+typedef struct glyd_draw {
+    const int32_t *ids; /* the prompt, then the answer so far */
+    int n_prompt, n_ids;
+    const uint64_t *allowed; /* glyd_id_words(vocab) words, a bit an id; NULL: all */
+    const glyd_logit_bias *bias;
+    int n_bias;
+    uint64_t index; /* tokens drawn before for this request */
+} glyd_draw;
 
-static inline int64_t glyd_seen_words(int vocab)
+static inline int64_t glyd_id_words(int vocab)
 {
     return ((int64_t)vocab + 63) / 64;
 }
 
-/* Draw the id. `seen` has glyd_seen_words(vocab) words; draw is the number of tokens drawn before
- * for this request. -1 where no logit is a number above minus infinity. */
+static inline void glyd_id_clear(uint64_t *allowed, int32_t id)
+{
+    allowed[id / 64] &= ~((uint64_t)1 << id % 64);
+}
+
+/* Draw the id. -1 where no logit is a number above minus infinity, or none is allowed. */
 int32_t glyd_sample(const glyd_sampling *sampling, const float *logits, int vocab,
-                    const uint64_t *seen, uint64_t draw, const glyd_sampler_work *work);
+                    const glyd_draw *draw, const glyd_sampler_work *work);
 
 #endif

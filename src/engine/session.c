@@ -1,9 +1,9 @@
 /* session.c - the public engine: its thread, its queue, and the checks a request must pass.
  *
  * 1. The engine's thread opens the model, so that the pool is pinned where it runs, then serves
- *    until `is_closing`. Whoever called open waits for `is_ready`.
- * 2. Under `lock`: incoming, is_closing, is_ready. Everything else belongs to the thread, or does
- *    not change once open has returned.
+ *    until the inbox is closed. Whoever called open waits for `is_ready`.
+ * 2. Under the inbox's lock: is_ready. Everything else belongs to the thread, or does not change
+ *    once open has returned.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/error.h"
@@ -13,15 +13,14 @@
 #include "engine/sampler.h"
 #include "engine/scheduler.h"
 #include "glyd/engine.h"
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
 struct glyd_engine {
     pthread_t thread;
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    glyd_ticket *incoming, **incoming_end;
-    bool is_closing, is_ready;
+    glyd_inbox inbox;
+    bool is_ready;
 
     const glyd_engine_options *options; /* while opening */
     glyd_status open_status;
@@ -45,7 +44,9 @@ static glyd_status open_model(glyd_engine *e, glyd_error *err)
     GLYD_TRY(glyd_plan_make(options, e->model, backend, &sizes, &e->info.plan, err));
     GLYD_TRY(glyd_forward_open(backend, e->model, &sizes, &e->forward, err));
     const glyd_config *config = glyd_model_config(e->model);
-    GLYD_TRY(glyd_scheduler_open(e->forward, backend, config, &sizes, options->n_sequences,
+    if (options->queue_max > 0)
+        e->inbox.n_open_max = options->n_sequences + options->queue_max;
+    GLYD_TRY(glyd_scheduler_open(e->forward, backend, config, &sizes, options, &e->inbox,
                                  &e->scheduler, err));
     e->info.family = config->family;
     e->info.backend = glyd_forward_describe(e->forward);
@@ -57,38 +58,18 @@ static glyd_status open_model(glyd_engine *e, glyd_error *err)
     return GLYD_OK;
 }
 
-/* Wait for something to do and move what came in to the scheduler. False: closing. */
-static bool take_incoming(glyd_engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    while (!e->is_closing && !e->incoming && glyd_scheduler_is_idle(e->scheduler))
-        pthread_cond_wait(&e->changed, &e->lock);
-    glyd_ticket *ticket = e->incoming;
-    e->incoming = NULL;
-    e->incoming_end = &e->incoming;
-    bool is_closing = e->is_closing;
-    pthread_mutex_unlock(&e->lock);
-    while (ticket) {
-        glyd_ticket *next = ticket->next;
-        glyd_scheduler_add(e->scheduler, ticket);
-        ticket = next;
-    }
-    return !is_closing;
-}
-
 static void *engine_main(void *arg)
 {
     glyd_engine *e = arg;
     glyd_status status = open_model(e, &e->open_error);
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&e->inbox.lock);
     e->open_status = status;
     e->is_ready = true;
-    pthread_cond_broadcast(&e->changed);
-    pthread_mutex_unlock(&e->lock);
+    pthread_cond_broadcast(&e->inbox.changed);
+    pthread_mutex_unlock(&e->inbox.lock);
     if (status == GLYD_OK) {
-        while (take_incoming(e))
+        while (glyd_inbox_wait(&e->inbox, glyd_scheduler_is_idle(e->scheduler)))
             glyd_scheduler_step(e->scheduler);
-        glyd_scheduler_cancel_all(e->scheduler);
     }
     glyd_scheduler_close(e->scheduler);
     glyd_forward_close(e->forward);
@@ -101,8 +82,7 @@ static void free_engine(glyd_engine *e)
 {
     pthread_join(e->thread, NULL);
     glyd_model_close(e->model);
-    pthread_cond_destroy(&e->changed);
-    pthread_mutex_destroy(&e->lock);
+    glyd_inbox_deinit(&e->inbox);
     free(e);
 }
 
@@ -114,17 +94,16 @@ glyd_status glyd_engine_open(const glyd_engine_options *options, glyd_engine **e
     if (!e)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for an engine");
     e->options = options;
-    e->incoming_end = &e->incoming;
-    pthread_mutex_init(&e->lock, NULL);
-    pthread_cond_init(&e->changed, NULL);
+    glyd_inbox_init(&e->inbox);
     if (pthread_create(&e->thread, NULL, engine_main, e) != 0) {
+        glyd_inbox_deinit(&e->inbox);
         free(e);
         GLYD_FAIL(err, GLYD_E_NOMEM, "the system refused to start the engine's thread");
     }
-    pthread_mutex_lock(&e->lock);
+    pthread_mutex_lock(&e->inbox.lock);
     while (!e->is_ready)
-        pthread_cond_wait(&e->changed, &e->lock);
-    pthread_mutex_unlock(&e->lock);
+        pthread_cond_wait(&e->inbox.changed, &e->inbox.lock);
+    pthread_mutex_unlock(&e->inbox.lock);
     e->options = NULL;
     glyd_status status = e->open_status;
     if (status != GLYD_OK) {
@@ -141,10 +120,7 @@ void glyd_engine_close(glyd_engine *e)
 {
     if (!e)
         return;
-    pthread_mutex_lock(&e->lock);
-    e->is_closing = true;
-    pthread_cond_broadcast(&e->changed);
-    pthread_mutex_unlock(&e->lock);
+    glyd_inbox_close(&e->inbox);
     free_engine(e);
 }
 
@@ -171,7 +147,8 @@ glyd_request glyd_request_default(const glyd_engine *e)
         sampling.min_p = config->min_p;
     if (config->repetition_penalty >= 0)
         sampling.repetition_penalty = config->repetition_penalty;
-    return (glyd_request){.sampling = sampling};
+    return (glyd_request){
+        .tokens_max = -1, .sampling = sampling, .n_logprobs = -1, .n_prompt_logprobs = -1};
 }
 
 static glyd_status check_prompt(const glyd_engine *e, const int32_t *ids, int n_ids,
@@ -198,18 +175,51 @@ static glyd_status check_room(const glyd_engine *e, int n_ids, int n_more, glyd_
     return GLYD_OK;
 }
 
-static glyd_status check_request(const glyd_engine *e, const glyd_request *request, glyd_error *err)
+static glyd_status check_limits(const glyd_request *request, glyd_error *err)
 {
-    GLYD_TRY(check_prompt(e, request->ids, request->n_ids, err));
-    GLYD_TRY(glyd_sampling_check(&request->sampling, err));
-    if (request->tokens_max < 0)
-        GLYD_FAIL(err, GLYD_E_ARG, "%d tokens: 0 (no limit) or more is possible",
+    if (request->tokens_max < -1)
+        GLYD_FAIL(err, GLYD_E_ARG, "%d tokens: -1 (no limit) or more is possible",
                   request->tokens_max);
+    if (request->tokens_min < 0 ||
+        (request->tokens_max >= 0 && request->tokens_min > request->tokens_max))
+        GLYD_FAIL(err, GLYD_E_ARG, "at least %d tokens and at most %d cannot be had",
+                  request->tokens_min, request->tokens_max);
+    const int n_logprobs[] = {request->n_logprobs, request->n_prompt_logprobs};
+    for (int i = 0; i < 2; i++)
+        if (n_logprobs[i] < -1 || n_logprobs[i] > GLYD_REQUEST_LOGPROBS_MAX)
+            GLYD_FAIL(err, GLYD_E_ARG, "%d log-probabilities: between -1 (none) and %d is possible",
+                      n_logprobs[i], GLYD_REQUEST_LOGPROBS_MAX);
     if (request->n_stop_ids < 0 || request->n_stop_ids > GLYD_REQUEST_STOP_IDS_MAX ||
         (request->n_stop_ids > 0 && !request->stop_ids))
         GLYD_FAIL(err, GLYD_E_ARG, "%d stop ids: at most %d are possible", request->n_stop_ids,
                   GLYD_REQUEST_STOP_IDS_MAX);
-    return check_room(e, request->n_ids, 1, err);
+    return GLYD_OK;
+}
+
+static glyd_status check_bias(const glyd_engine *e, const glyd_request *request, glyd_error *err)
+{
+    int n = request->n_logit_bias;
+    if (n < 0 || n > GLYD_REQUEST_BIASES_MAX || (n > 0 && !request->logit_bias))
+        GLYD_FAIL(err, GLYD_E_ARG, "%d logit biases: at most %d are possible", n,
+                  GLYD_REQUEST_BIASES_MAX);
+    for (int i = 0; i < n; i++) {
+        const glyd_logit_bias *bias = &request->logit_bias[i];
+        if (bias->id < 0 || bias->id >= e->info.vocab)
+            GLYD_FAIL(err, GLYD_E_ARG, "a logit bias for id %d: the vocabulary has %d ids",
+                      bias->id, e->info.vocab);
+        if (!isfinite(bias->bias))
+            GLYD_FAIL(err, GLYD_E_ARG, "the logit bias of id %d is not finite", bias->id);
+    }
+    return GLYD_OK;
+}
+
+static glyd_status check_request(const glyd_engine *e, const glyd_request *request, glyd_error *err)
+{
+    GLYD_TRY(check_prompt(e, request->ids, request->n_ids, err));
+    GLYD_TRY(glyd_sampling_check(&request->sampling, err));
+    GLYD_TRY(check_limits(request, err));
+    GLYD_TRY(check_bias(e, request, err));
+    return check_room(e, request->n_ids, request->tokens_max == 0 ? 0 : 1, err);
 }
 
 static glyd_status queue(glyd_engine *e, const glyd_request *request, glyd_logits_fn on_logits,
@@ -218,21 +228,12 @@ static glyd_status queue(glyd_engine *e, const glyd_request *request, glyd_logit
     glyd_ticket *ticket = glyd_ticket_create(request, on_logits);
     if (!ticket)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory for a prompt of %d tokens", request->n_ids);
-    pthread_mutex_lock(&e->lock);
-    bool is_closing = e->is_closing;
-    if (!is_closing) {
-        *out = ticket; /* before any callback can run and look at it */
-        *e->incoming_end = ticket;
-        e->incoming_end = &ticket->next;
-        pthread_cond_broadcast(&e->changed);
-    }
-    pthread_mutex_unlock(&e->lock);
-    if (is_closing) {
+    glyd_status status = glyd_inbox_put(&e->inbox, ticket, out, err);
+    if (status != GLYD_OK) {
         glyd_ticket_drop(ticket);
         glyd_ticket_drop(ticket);
-        GLYD_FAIL(err, GLYD_E_CANCELLED, "the engine is closing");
     }
-    return GLYD_OK;
+    return status;
 }
 
 glyd_status glyd_engine_submit(glyd_engine *e, const glyd_request *request, glyd_ticket **ticket,
@@ -247,7 +248,10 @@ glyd_status glyd_engine_submit(glyd_engine *e, const glyd_request *request, glyd
 glyd_status glyd_engine_logits(glyd_engine *e, const int32_t *ids, int n_ids,
                                glyd_logits_fn on_logits, void *arg, glyd_error *err)
 {
-    glyd_request request = {.ids = ids, .n_ids = n_ids, .arg = arg};
+    glyd_request request = glyd_request_default(e);
+    request.ids = ids;
+    request.n_ids = n_ids;
+    request.arg = arg;
     glyd_ticket *ticket = NULL;
     glyd_result result;
     GLYD_TRY(check_prompt(e, ids, n_ids, err));
@@ -282,4 +286,30 @@ glyd_status glyd_engine_logits_hash(glyd_engine *e, const int32_t *ids, int n_id
         status = glyd_error_set(err, status, "out of memory for a hash");
     glyd_sha256_drop(&hash);
     return status;
+}
+
+/* --- figures --- */
+
+void glyd_engine_stats(const glyd_engine *e, glyd_stats *stats)
+{
+    const glyd_figures *f = &e->inbox.figures;
+    int n_running = atomic_load(&f->n_running), n_open = atomic_load(&e->inbox.n_open);
+    *stats = (glyd_stats){
+        .n_running = n_running,
+        .n_waiting = n_open > n_running ? n_open - n_running : 0,
+        .kv_pages = atomic_load(&f->kv_pages),
+        .kv_pages_used = atomic_load(&f->kv_pages_used),
+        .prefix_queries = atomic_load(&f->prefix_queries),
+        .prefix_hits = atomic_load(&f->prefix_hits),
+        .prompt_tokens = atomic_load(&f->prompt_tokens),
+        .answer_tokens = atomic_load(&f->answer_tokens),
+        .n_preemptions = atomic_load(&f->n_preemptions),
+        .n_steps = atomic_load(&f->n_steps),
+        .step_tokens = atomic_load(&f->step_tokens),
+    };
+}
+
+int glyd_engine_drain(glyd_engine *e, double timeout_s)
+{
+    return glyd_inbox_drain(&e->inbox, timeout_s);
 }

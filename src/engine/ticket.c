@@ -2,13 +2,15 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "engine/ticket.h"
+#include "base/clock.h"
 #include <stdlib.h>
 #include <string.h>
 
 glyd_ticket *glyd_ticket_create(const glyd_request *request, glyd_logits_fn on_logits)
 {
     size_t n_ids = (size_t)request->n_ids, n_stop = (size_t)request->n_stop_ids;
-    glyd_ticket *t = calloc(1, sizeof *t + (n_ids + n_stop) * sizeof *t->storage);
+    size_t bias_bytes = (size_t)request->n_logit_bias * sizeof *request->logit_bias;
+    glyd_ticket *t = calloc(1, sizeof *t + (n_ids + n_stop) * sizeof *t->storage + bias_bytes);
     if (!t)
         return NULL;
     t->request = *request;
@@ -17,7 +19,12 @@ glyd_ticket *glyd_ticket_create(const glyd_request *request, glyd_logits_fn on_l
     memcpy(t->storage, request->ids, n_ids * sizeof *t->storage);
     if (n_stop)
         memcpy(t->storage + n_ids, request->stop_ids, n_stop * sizeof *t->storage);
+    glyd_logit_bias *bias = (glyd_logit_bias *)(t->storage + n_ids + n_stop);
+    t->request.logit_bias = bias;
+    if (bias_bytes)
+        memcpy(bias, request->logit_bias, bias_bytes);
     t->on_logits = on_logits;
+    t->submitted_s = glyd_clock_s();
     t->result.stop_id = -1;
     t->result.n_prompt = request->n_ids;
     atomic_init(&t->is_cancelled, false);

@@ -15,10 +15,11 @@
 typedef glyd_status (*glyd_logits_fn)(void *arg, const float *logits, int n, int vocab);
 
 struct glyd_ticket {
-    glyd_request request;     /* its ids and stop ids are in `storage` */
+    glyd_request request;     /* its ids, stop ids and biases are in `storage` */
     glyd_logits_fn on_logits; /* set: every position's logits are wanted, and no token */
     glyd_result result;
     glyd_ticket *next; /* in a queue */
+    double submitted_s;
     atomic_bool is_cancelled;
     atomic_int n_owners;
     pthread_mutex_t lock;

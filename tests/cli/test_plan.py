@@ -79,7 +79,7 @@ def test_pack_help(glyd, args):
         assert f"--{option}" in done.out
 
 
-@pytest.mark.parametrize("command", ["verify", "unpack", "plan"])
+@pytest.mark.parametrize("command", ["verify", "unpack", "plan", "bench"])
 def test_help_of_each_command(glyd, command):
     done = glyd(command, "--help")
     assert done.code == 0 and done.out.startswith(f"usage: glyd {command} [options] ")
@@ -89,7 +89,8 @@ def test_help_of_each_command(glyd, command):
 def test_help_lists_what_is_built(glyd):
     done = glyd("--help")
     assert done.code == 0 and done.err == ""
-    for command in ("pack MODEL OUT", "verify SAVE", "unpack SAVE OUT", "plan MODEL"):
+    for command in ("pack MODEL OUT", "verify SAVE", "unpack SAVE OUT", "plan MODEL",
+                    "bench MODEL"):
         assert f"  {command} " in done.out
     assert "doctor" not in done.out
 

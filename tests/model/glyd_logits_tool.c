@@ -4,6 +4,9 @@
  *     logits_tool hash FOLDER THREADS CHUNK         their SHA-256, a line a prompt
  *     logits_tool greedy FOLDER THREADS CHUNK N     N greedy tokens, a line a prompt
  *     logits_tool together FOLDER THREADS CHUNK N   the same with all prompts at once
+ *     logits_tool logprobs FOLDER THREADS CHUNK N   index, id, log-probability, rank and the TOP
+ *                                                   likeliest with theirs, a line a token, of
+ *                                                   prompts and of N greedy tokens
  *     logits_tool pack FOLDER OUT LAYOUT
  *
  * Prompts are lines of token ids on stdin. Stop ids are drawn on past.
@@ -15,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROMPTS_MAX = 64, IDS_MAX = 65536 };
+enum { PROMPTS_MAX = 64, IDS_MAX = 65536, TOP = 5 };
 
 typedef struct prompt {
     int32_t *ids;
@@ -61,10 +64,10 @@ static glyd_status write_logits(void *arg, const float *logits, int n, int vocab
     return fwrite(logits, sizeof *logits, count, arg) == count ? GLYD_OK : GLYD_E_IO;
 }
 
-static void keep_token(void *arg, int32_t id)
+static void keep_token(void *arg, const glyd_token *token)
 {
     prompt *p = arg;
-    p->answer[p->n_answer++] = id;
+    p->answer[p->n_answer++] = token->id;
 }
 
 static int answer(glyd_engine *engine, prompt *prompts, int n, int n_tokens, bool together)
@@ -74,7 +77,10 @@ static int answer(glyd_engine *engine, prompt *prompts, int n, int n_tokens, boo
     for (int i = 0; i < n; i++) {
         prompt *p = &prompts[i];
         p->answer = calloc((size_t)n_tokens, sizeof *p->answer);
-        glyd_request request = {.ids = p->ids, .n_ids = p->n_ids, .tokens_max = n_tokens};
+        glyd_request request = glyd_request_default(engine);
+        request.ids = p->ids;
+        request.n_ids = p->n_ids;
+        request.tokens_max = n_tokens;
         request.sampling = (glyd_sampling){.top_p = 1, .repetition_penalty = 1};
         request.ignore_stop = true;
         request.arg = p;
@@ -113,6 +119,52 @@ static int logits(glyd_engine *engine, const prompt *prompts, int n, bool hash)
     return 0;
 }
 
+static void print_token(int index, const glyd_token *token)
+{
+    printf("%d %d %.17g %d", index, token->id, token->logprob, token->rank);
+    for (int i = 0; i < token->n_top; i++)
+        printf(" %d %.17g", token->top[i].id, token->top[i].logprob);
+    printf("\n");
+}
+
+static void print_prompt_token(void *arg, int index, const glyd_token *token)
+{
+    (void)arg;
+    print_token(index, token);
+}
+
+static void print_answer_token(void *arg, const glyd_token *token)
+{
+    prompt *p = arg;
+    print_token(p->n_ids + p->n_answer++, token);
+}
+
+static int logprobs(glyd_engine *engine, prompt *prompts, int n, int n_tokens)
+{
+    glyd_error err;
+    glyd_result result;
+    for (int i = 0; i < n; i++) {
+        prompt *p = &prompts[i];
+        glyd_request request = glyd_request_default(engine);
+        request.ids = p->ids;
+        request.n_ids = p->n_ids;
+        request.tokens_max = n_tokens;
+        request.sampling.temperature = 0;
+        request.n_logprobs = request.n_prompt_logprobs = TOP;
+        request.ignore_stop = true;
+        request.arg = p;
+        request.on_prompt_token = print_prompt_token;
+        request.on_token = print_answer_token;
+        if (glyd_engine_submit(engine, &request, &p->ticket, &err) != GLYD_OK)
+            return fail(&err);
+        glyd_ticket_wait(p->ticket, &result);
+        glyd_ticket_free(p->ticket);
+        if (result.finish == GLYD_FINISH_ERROR)
+            return fail(&result.error);
+    }
+    return 0;
+}
+
 static int pack(const char *folder, const char *out, const char *layout)
 {
     glyd_error err;
@@ -130,8 +182,9 @@ static int number(const char *text)
 int main(int argc, char **argv)
 {
     if (argc < 5) {
-        fprintf(stderr,
-                "usage: logits_tool logits|hash|greedy|together FOLDER THREADS CHUNK [N]\n");
+        fprintf(
+            stderr,
+            "usage: logits_tool logits|hash|greedy|together|logprobs FOLDER THREADS CHUNK [N]\n");
         return 2;
     }
     const char *mode = argv[1];
@@ -153,6 +206,8 @@ int main(int argc, char **argv)
         return fail(&err);
     if (strcmp(mode, "logits") == 0 || strcmp(mode, "hash") == 0)
         rc = logits(engine, prompts, n, mode[0] == 'h');
+    else if (strcmp(mode, "logprobs") == 0)
+        rc = logprobs(engine, prompts, n, argc > 5 ? number(argv[5]) : 16);
     else
         rc = answer(engine, prompts, n, argc > 5 ? number(argv[5]) : 16, together);
     glyd_engine_close(engine);

@@ -2,6 +2,7 @@
 
   oracle     logits differ from transformers' in float32 with the same bf16 weights by at most 2e-3
              of their range; greedy text of 5 prompts is equal over 64 tokens
+  logprobs   of prompts and answers are transformers', within the same limit
   packed     mma12 and mma give the bits of bf16
   invariant  threads, chunk size and other sequences change no bit
 
@@ -136,6 +137,29 @@ def test_greedy_text_is_transformers(model):
         with torch.no_grad():
             choice = oracle(torch.tensor([ids + answer])).logits[0].argmax(-1).tolist()
         assert choice[len(ids) - 1:-1] == answer
+
+
+def test_logprobs_are_transformers(model):
+    """Of prompt and answer: each token's, its rank, and those of the five likeliest."""
+    folder, oracle = model
+    for ids in prompts_for(oracle.config.vocab_size, (1, 70)):
+        lines = call("logprobs", folder, 2, 64, 12, prompts=[ids]).decode().splitlines()
+        rows = [line.split() for line in lines]
+        assert [int(row[0]) for row in rows] == list(range(1, len(ids) + 12))
+        text = ids[:1] + [int(row[1]) for row in rows]
+        assert text[:len(ids)] == ids
+        with torch.no_grad():
+            want = oracle(torch.tensor([text])).logits[0].double().log_softmax(-1).numpy()
+        for i, row in enumerate(rows):
+            limit = LIMIT * (want[i].max() - want[i].min())
+            own = want[i][int(row[1])]
+            assert abs(float(row[2]) - own) <= limit
+            rank = int(row[3])
+            assert (want[i] > own + 2 * limit).sum() < rank <= (want[i] > own - 2 * limit).sum()
+            top, values = [int(x) for x in row[4::2]], np.array(row[5::2], float)
+            assert len(set(top)) == 5 and (np.diff(values) <= 0).all()
+            assert np.abs(values - want[i][top]).max() <= limit
+            assert np.abs(values - np.sort(want[i])[::-1][:5]).max() <= limit
 
 
 def test_packed_is_bf16(model, packed):

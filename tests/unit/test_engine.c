@@ -2,119 +2,12 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #define _DEFAULT_SOURCE
-#include "glyd/engine.h"
-#include "tiny_llama.h"
+#include "tiny_engine.h"
 #include <pthread.h>
-#include <unistd.h>
 
-enum { ANSWER = 40, PROMPTS = 6 };
+enum { PROMPTS = 6 };
 
-static char folder[] = "/tmp/glyd_test_engine_XXXXXX";
 static char damaged_folder[] = "/tmp/glyd_test_engine_XXXXXX";
-
-typedef struct answer {
-    int32_t ids[TINY_CONTEXT];
-    int n;
-    glyd_ticket *ticket; /* cancelled at cancel_at tokens where that is not 0 */
-    int cancel_at;
-    int n_finished;
-    glyd_result result;
-} answer;
-
-static void keep_token(void *arg, int32_t id)
-{
-    answer *a = arg;
-    a->ids[a->n++] = id;
-    if (a->n == a->cancel_at)
-        glyd_ticket_cancel(a->ticket);
-}
-
-static void keep_finish(void *arg, const glyd_result *result)
-{
-    answer *a = arg;
-    a->n_finished++;
-    a->result = *result;
-}
-
-static glyd_engine *open_engine(int n_threads, int chunk, int n_sequences, int64_t kv_tokens)
-{
-    glyd_engine_options options = glyd_engine_options_default(folder);
-    glyd_engine *engine;
-    glyd_error err;
-    options.n_threads = n_threads;
-    options.chunk_tokens = chunk;
-    options.n_sequences = n_sequences;
-    options.kv_tokens = kv_tokens;
-    if (glyd_engine_open(&options, &engine, &err) != GLYD_OK)
-        fail_msg("%s", err.text);
-    return engine;
-}
-
-static void make_prompt(int index, int32_t *ids, int *n_ids)
-{
-    uint64_t state = 1000 + (uint64_t)index;
-    *n_ids = 1 + index * 17;
-    for (int i = 0; i < *n_ids; i++)
-        ids[i] = (int32_t)(test_random(&state) % TINY_VOCAB);
-}
-
-static glyd_request request_for(const glyd_engine *engine, const int32_t *ids, int n_ids, answer *a)
-{
-    glyd_request r = glyd_request_default(engine);
-    r.ids = ids;
-    r.n_ids = n_ids;
-    r.tokens_max = ANSWER;
-    r.ignore_stop = true;
-    r.arg = a;
-    r.on_token = keep_token;
-    r.on_finish = keep_finish;
-    return r;
-}
-
-/* Prompt `index`; odd ones are drawn, even ones greedy. */
-static void submit(glyd_engine *engine, int index, answer *a)
-{
-    int32_t ids[TINY_CONTEXT];
-    int n_ids;
-    glyd_error err;
-    *a = (answer){0};
-    make_prompt(index, ids, &n_ids);
-    glyd_request r = request_for(engine, ids, n_ids, a);
-    if (index % 2 == 1)
-        r.sampling = (glyd_sampling){.temperature = 0.9,
-                                     .top_k = 30,
-                                     .top_p = 0.95,
-                                     .repetition_penalty = 1.1,
-                                     .seed = (uint64_t)index};
-    if (glyd_engine_submit(engine, &r, &a->ticket, &err) != GLYD_OK)
-        fail_msg("%s", err.text);
-}
-
-static void finish(answer *a)
-{
-    glyd_result result;
-    glyd_ticket_wait(a->ticket, &result);
-    glyd_ticket_free(a->ticket);
-    assert_int_equal(a->n_finished, 1);
-    assert_int_equal(a->result.finish, result.finish);
-    assert_int_equal(result.n_tokens, a->n);
-}
-
-static void alone(int index, answer *a)
-{
-    glyd_engine *engine = open_engine(1, 64, 1, 0);
-    submit(engine, index, a);
-    finish(a);
-    assert_int_equal(a->result.finish, GLYD_FINISH_LENGTH);
-    assert_int_equal(a->n, ANSWER);
-    glyd_engine_close(engine);
-}
-
-static void assert_same(const answer *a, const answer *b)
-{
-    assert_int_equal(a->n, b->n);
-    assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
-}
 
 static void test_together_is_alone(void **state)
 {
@@ -225,7 +118,7 @@ static void test_finishes(void **state)
     /* The context. */
     a = (answer){0};
     r = request_for(engine, ids, n_ids, &a);
-    r.tokens_max = 0;
+    r.tokens_max = -1;
     assert_ok(glyd_engine_submit(engine, &r, &a.ticket, &err));
     finish(&a);
     assert_int_equal(a.result.finish, GLYD_FINISH_CONTEXT);
@@ -270,7 +163,7 @@ static void test_cancel(void **state)
     /* From another thread, running and waiting; then the engine goes on. */
     a = (answer){0}, b = (answer){0};
     r = request_for(engine, ids, 1, &a);
-    r.tokens_max = 0;
+    r.tokens_max = -1;
     assert_ok(glyd_engine_submit(engine, &r, &a.ticket, &err));
     r.arg = &b;
     assert_ok(glyd_engine_submit(engine, &r, &b.ticket, &err));
@@ -329,8 +222,8 @@ static void test_refused_requests(void **state)
     r.sampling.top_p = 0;
     refuse(engine, &r, GLYD_E_ARG, "top-p", "0");
     r.sampling.top_p = 1;
-    r.tokens_max = -1;
-    refuse(engine, &r, GLYD_E_ARG, "-1", "tokens");
+    r.tokens_max = -2;
+    refuse(engine, &r, GLYD_E_ARG, "-2", "tokens");
     assert_int_equal(glyd_engine_logits_hash(engine, ids, 161, hex, &err), GLYD_E_LIMIT);
     glyd_engine_close(engine);
 }
@@ -350,7 +243,7 @@ static void refuse_open(glyd_engine_options options, glyd_status status, const c
 static void test_refused_options(void **state)
 {
     (void)state;
-    const glyd_engine_options usual = glyd_engine_options_default(folder);
+    const glyd_engine_options usual = glyd_engine_options_default(tiny_folder);
     glyd_engine_options o = usual;
     o.context = 161, refuse_open(o, GLYD_E_LIMIT, "161");
     o.context = -1, refuse_open(o, GLYD_E_ARG, "context");
@@ -367,7 +260,7 @@ static void test_refused_options(void **state)
 static void test_plan(void **state)
 {
     (void)state;
-    glyd_engine_options o = glyd_engine_options_default(folder);
+    glyd_engine_options o = glyd_engine_options_default(tiny_folder);
     glyd_plan plan, more;
     glyd_error err;
     long n_weights = 0;
@@ -423,28 +316,16 @@ static void test_damaged_weights(void **state)
 
 static int make_folders(void **state)
 {
-    (void)state;
-    if (!mkdtemp(folder) || !mkdtemp(damaged_folder))
+    if (!mkdtemp(damaged_folder))
         return -1;
-    tiny_make(folder, false);
     tiny_make(damaged_folder, true);
-    return 0;
+    return tiny_folder_make(state);
 }
 
 static int remove_folders(void **state)
 {
     (void)state;
-    const char *folders[] = {folder, damaged_folder};
-    const char *names[] = {"config.json", "model.safetensors"};
-    for (int i = 0; i < 2; i++) {
-        for (int j = 0; j < 2; j++) {
-            char path[256];
-            tiny_path(path, sizeof path, folders[i], names[j]);
-            unlink(path);
-        }
-        rmdir(folders[i]);
-    }
-    return 0;
+    return tiny_folder_remove(damaged_folder) | tiny_folder_remove(tiny_folder);
 }
 
 int main(void)

@@ -8,8 +8,9 @@
 enum { VOCAB = 97, CASES = 4000 };
 
 static glyd_candidate candidates[VOCAB];
-static float weights[VOCAB];
-static const glyd_sampler_work work = {candidates, weights};
+static float weights[VOCAB], adjusted[VOCAB];
+static int32_t counts[VOCAB];
+static const glyd_sampler_work work = {candidates, weights, adjusted, counts};
 static const glyd_sampling plain = {.temperature = 1, .top_p = 1, .repetition_penalty = 1};
 
 typedef struct ranked {
@@ -86,6 +87,11 @@ static int32_t expected(const glyd_sampling *s, const float *logits, const bool 
     return -1;
 }
 
+static int32_t draw_plain(const glyd_sampling *s, const float *logits, int vocab, uint64_t draw)
+{
+    return glyd_sample(s, logits, vocab, &(glyd_draw){.index = draw}, &work);
+}
+
 static void check_cases(const glyd_sampling *options)
 {
     uint64_t state = 77;
@@ -94,12 +100,13 @@ static void check_cases(const glyd_sampling *options)
     for (int c = 0; c < CASES; c++) {
         float logits[VOCAB];
         bool seen[VOCAB];
-        uint64_t bits[2] = {0};
+        int32_t prompt[2 * VOCAB];
+        int n_prompt = 0;
         for (int i = 0; i < VOCAB; i++) {
             logits[i] = (float)(test_random(&state) % 64) / 8.0F - 4.0F; /* many ties */
             seen[i] = test_random(&state) % 4 == 0;
-            if (seen[i])
-                glyd_seen_add(bits, i);
+            for (int j = 0; seen[i] && j < 1 + i % 2; j++) /* how often does not matter */
+                prompt[n_prompt++] = i;
         }
         glyd_sampling s = *options;
         s.seed = test_random(&state);
@@ -108,7 +115,10 @@ static void check_cases(const glyd_sampling *options)
         if (want < 0)
             continue;
         n_checked++;
-        int32_t id = glyd_sample(&s, logits, VOCAB, bits, draw, &work);
+        int32_t id = glyd_sample(
+            &s, logits, VOCAB,
+            &(glyd_draw){.ids = prompt, .n_prompt = n_prompt / 2, .n_ids = n_prompt, .index = draw},
+            &work);
         assert_int_equal(id, want);
         n_ids += !drawn[id];
         drawn[id] = true;
@@ -153,11 +163,10 @@ static void test_frequencies(void **state)
 {
     (void)state;
     float logits[4] = {0, 1, 2, -1};
-    uint64_t seen[1] = {0};
     int count[4] = {0}, n = 100000;
     glyd_sampling s = plain;
     for (int i = 0; i < n; i++)
-        count[glyd_sample(&s, logits, 4, seen, (uint64_t)i, &work)]++;
+        count[draw_plain(&s, logits, 4, (uint64_t)i)]++;
     double sum = exp(0) + exp(1) + exp(2) + exp(-1);
     for (int i = 0; i < 4; i++)
         assert_true(fabs(count[i] / (double)n - exp(logits[i]) / sum) < 0.006);
@@ -167,30 +176,63 @@ static void test_ties_take_the_lowest_id(void **state)
 {
     (void)state;
     float logits[5] = {1, 3, 3, 3, 0};
-    uint64_t seen[1] = {0};
     glyd_sampling s = {.top_p = 1, .repetition_penalty = 1};
-    assert_int_equal(glyd_sample(&s, logits, 5, seen, 0, &work), 1);
+    assert_int_equal(draw_plain(&s, logits, 5, 0), 1);
     s.temperature = 1, s.top_k = 1;
     for (uint64_t draw = 0; draw < 50; draw++)
-        assert_int_equal(glyd_sample(&s, logits, 5, seen, draw, &work), 1);
+        assert_int_equal(draw_plain(&s, logits, 5, draw), 1);
 }
 
 static void test_odd_logits(void **state)
 {
     (void)state;
-    uint64_t seen[1] = {0};
     glyd_sampling s = plain;
     float some[4] = {NAN, -INFINITY, 2, NAN};
     float none[3] = {NAN, -INFINITY, NAN};
     float infinite[3] = {1, INFINITY, INFINITY};
     for (uint64_t draw = 0; draw < 50; draw++) {
-        assert_int_equal(glyd_sample(&s, some, 4, seen, draw, &work), 2);
-        assert_int_equal(glyd_sample(&s, none, 3, seen, draw, &work), -1);
-        assert_true(glyd_sample(&s, infinite, 3, seen, draw, &work) > 0);
+        assert_int_equal(draw_plain(&s, some, 4, draw), 2);
+        assert_int_equal(draw_plain(&s, none, 3, draw), -1);
+        assert_true(draw_plain(&s, infinite, 3, draw) > 0);
     }
     s.temperature = 0;
-    assert_int_equal(glyd_sample(&s, some, 4, seen, 0, &work), 2);
-    assert_int_equal(glyd_sample(&s, none, 3, seen, 0, &work), -1);
+    assert_int_equal(draw_plain(&s, some, 4, 0), 2);
+    assert_int_equal(draw_plain(&s, none, 3, 0), -1);
+}
+
+/* Values computed by hand; `adjusted` is what the draw was made from. */
+static void test_what_is_added_and_taken(void **state)
+{
+    (void)state;
+    const float logits[6] = {1, 2, 3, -2, 0.5F, 4};
+    const int32_t ids[] = {3, 5, 3, 2, 2, 0}; /* the answer begins at the third */
+    const glyd_logit_bias bias[] = {{4, 2}, {1, -0.5F}, {4, 1.5F}};
+    const uint64_t allowed[1] = {0x1F};
+    glyd_draw d = {.ids = ids, .n_prompt = 2, .n_ids = 6};
+    glyd_sampling s = {.top_p = 1, .repetition_penalty = 1};
+
+    s.presence_penalty = 0.5, s.frequency_penalty = 0.25;
+    assert_int_equal(glyd_sample(&s, logits, 6, &d, &work), 5); /* the prompt's ids do not count */
+    const float penalised[6] = {0.25F, 2, 2, -2.75F, 0.5F, 4};
+    assert_memory_equal(adjusted, penalised, sizeof penalised);
+
+    /* Bias first, then repetition, then the others; what is not allowed stays out. */
+    s.repetition_penalty = 2;
+    d.bias = bias, d.n_bias = 3;
+    d.allowed = allowed;
+    assert_int_equal(glyd_sample(&s, logits, 6, &d, &work), 4);
+    const float all[6] = {-0.25F, 1.5F, 0.5F, -4.75F, 4, -INFINITY};
+    assert_memory_equal(adjusted, all, sizeof all);
+
+    s = (glyd_sampling){.top_p = 1, .repetition_penalty = 1, .presence_penalty = -3};
+    d = (glyd_draw){.ids = ids, .n_prompt = 2, .n_ids = 6};
+    assert_int_equal(glyd_sample(&s, logits, 6, &d, &work), 2);
+    for (int i = 0; i < VOCAB; i++)
+        assert_int_equal(counts[i], 0);
+
+    const uint64_t none[1] = {0};
+    d.allowed = none;
+    assert_int_equal(glyd_sample(&s, logits, 6, &d, &work), -1);
 }
 
 static void refuse(glyd_sampling s, const char *word)
@@ -212,6 +254,8 @@ static void test_ranges(void **state)
     s = plain, s.top_p = 1.5, refuse(s, "top-p");
     s = plain, s.min_p = -1, refuse(s, "min-p");
     s = plain, s.repetition_penalty = 0, refuse(s, "repetition");
+    s = plain, s.presence_penalty = 200, refuse(s, "presence");
+    s = plain, s.frequency_penalty = NAN, refuse(s, "frequency");
 }
 
 int main(void)
@@ -219,7 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_options),    cmocka_unit_test(test_frequencies),
         cmocka_unit_test(test_odd_logits), cmocka_unit_test(test_ties_take_the_lowest_id),
-        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_ranges),     cmocka_unit_test(test_what_is_added_and_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

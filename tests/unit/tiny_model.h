@@ -46,8 +46,8 @@ static inline void tiny_text(const char *folder, const char *name, const char *t
     fclose(file);
 }
 
-static inline void tiny_tensor(glyd_writer *writer, const char *name, const glyd_shape *shape,
-                               uint64_t *state)
+static inline void tiny_write_tensor(glyd_writer *writer, const char *name, const glyd_shape *shape,
+                                     uint64_t *state)
 {
     int64_t rows = shape->n_dims == 2 ? shape->dim[0] : 1, cols = shape->dim[shape->n_dims - 1];
     uint16_t *bf16 = malloc((size_t)(rows * cols * 2));
@@ -84,7 +84,7 @@ static inline void tiny_write(const char *folder, const char *config_text)
         int n_layers = glyd_role_in_layer((glyd_role)role) ? config.n_layers : 1;
         for (int layer = 0; written && layer < n_layers; layer++) {
             glyd_role_tensor((glyd_role)role, layer, &config, name, &shape);
-            tiny_tensor(&writer, name, &shape, &state);
+            tiny_write_tensor(&writer, name, &shape, &state);
         }
     }
     assert_ok(glyd_writer_commit(&writer, &bytes, sha256, NULL));
