@@ -17,7 +17,7 @@ target_compile_options(glyd_gpu_objects PRIVATE ${GLYD_CUDA_FLAGS})
 # The host side (checks, configs) is plain C: tests without a GPU link it from libglyd.
 file(GLOB CUDA_HOST_SOURCES CONFIGURE_DEPENDS src/cuda/*.c)
 add_library(glyd_gpu SHARED $<TARGET_OBJECTS:glyd_gpu_objects> ${CUDA_HOST_SOURCES}
-    src/base/error.c)
+    src/base/error.c src/codec/prefix.c)
 target_link_libraries(glyd_gpu PRIVATE glyd_flags CUDA::cudart_static ${CMAKE_DL_LIBS})
 set_target_properties(glyd_gpu PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)
 

@@ -93,6 +93,38 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_embed(const glyd_matrix *m, const 
                                                     int64_t n_ids, uint16_t *out, int64_t stride,
                                                     void *stream, glyd_error *err);
 
+/* Packing: from bf16 in device memory to the arrays that glyd_pack makes, byte for byte. Array
+ * sizes depend on the weights, so it takes two calls and the caller's allocations between them. */
+typedef struct glyd_gpu_pack_args {
+    glyd_layout layout;   /* GLYD_LAYOUT_MMA12 or GLYD_LAYOUT_MMA */
+    int64_t rows, cols;   /* at least 1 each */
+    int64_t stride;       /* elements, at least cols */
+    const uint16_t *bf16; /* device memory, row r at bf16 + r * stride; fastest where rows start at
+                             multiples of 4 bytes */
+    void *workspace;      /* at least glyd_gpu_pack_workspace bytes, 256-byte aligned */
+    size_t workspace_bytes;
+} glyd_gpu_pack_args;
+
+/* Bytes of workspace that both calls need: about 1/1000 of the weights; 0 for what cannot be
+ * packed. */
+GLYD_API size_t glyd_gpu_pack_workspace(glyd_layout layout, int64_t rows, int64_t cols);
+
+/* First call: survey the weights. Fills *m with the layout, the shape and the bytes of each array
+ * (data NULL). Where packing would not make the matrix smaller, m->layout comes back
+ * GLYD_LAYOUT_BF16, with one array. Unlike the other calls it waits for the stream, once for mma12
+ * and twice for mma, so it is not for use under graph capture.
+ * Errors: E_ARG, E_NODEVICE, E_DEVICE. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack_plan(const glyd_gpu_pack_args *args,
+                                                        void *stream, glyd_matrix *m,
+                                                        glyd_error *err);
+
+/* Second call: write the arrays. *args and *m as they were, the workspace and the weights
+ * untouched, and data of each array that has bytes set to device memory, 16-byte aligned. Waits for
+ * nothing. Errors: E_ARG, E_DEVICE. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack(const glyd_gpu_pack_args *args,
+                                                   const glyd_matrix *m, void *stream,
+                                                   glyd_error *err);
+
 #ifdef __cplusplus
 }
 #endif
