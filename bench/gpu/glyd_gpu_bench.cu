@@ -69,6 +69,7 @@ typedef struct cublas {
     decltype(&cublasSetStream_v2) set_stream;
     gemm_function gemm;
     cublasHandle_t handle;
+    glyd_gpu_plans *plans;
 } cublas;
 
 typedef struct options {
@@ -153,6 +154,8 @@ static void cublas_open(cublas *c, cudaStream_t stream)
         c->set_stream(c->handle, stream) ||
         c->set_workspace(c->handle, device_alloc(32 << 20), 32 << 20))
         die("cuBLAS", "cannot start");
+    glyd_error err;
+    check_glyd(glyd_gpu_plans_create(&c->plans, &err), &err);
 }
 
 static void run_cublas(const cublas *c, const subject *s, int copy, int64_t tokens)
@@ -352,8 +355,9 @@ static void bench_tokens(const options *o, const cublas *c, const subject *s, in
     glyd_gpu_plan plan = glyd_gpu_plan_fixed(s->shape.rows, s->shape.cols);
     glyd_error err;
     if (!o->fixed)
-        check_glyd(glyd_gpu_plan_cublas(s->shape.rows, s->shape.cols, tokens, 0, &plan, &err),
-                   &err);
+        check_glyd(
+            glyd_gpu_plan_cublas(c->plans, s->shape.rows, s->shape.cols, tokens, 0, &plan, &err),
+            &err);
     check_cuda(cudaMemset(s->y, 0xff, (size_t)(tokens * s->shape.rows * 2)), "memset");
     const cudaGraphExec_t graphs[2] = {
         capture(s, stream, [&](int copy) { run_cublas(c, s, copy, tokens); }),
@@ -514,6 +518,7 @@ int main(int argc, char **argv)
     glyd_pool_options pool_options = {};
     check_glyd(glyd_pool_create(&pool_options, &pool, &err), &err);
     each(o.shapes, [&](const char *name) { bench_shape(&o, &c, name, pool, stream); });
+    glyd_gpu_plans_free(c.plans);
     glyd_pool_free(pool);
     if (o.csv)
         fclose(o.csv);

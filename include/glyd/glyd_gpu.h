@@ -51,15 +51,30 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_matrix_check(const glyd_matrix *m,
  * the number of tokens and whatever the GPU. */
 GLYD_API glyd_gpu_plan glyd_gpu_plan_fixed(int64_t rows, int64_t cols);
 
-/* The plan by which this GPU's cuBLAS computes a product of `tokens` rows, found by asking its
- * heuristic as PyTorch asks it. Its answer is taken at its word; on an H200 it was wrong for one of
- * 176 products tried (1024 x 8192 at one token, four interleaved chains): where cuBLAS's bits
- * matter, compare once a shape. Loads libcublasLt when called: not for use under graph capture.
- * Errors: E_NOTFOUND (no libcublasLt), E_UNSUPPORTED (cuBLAS would not sum by slices: use an
- * unpacked matrix and cuBLAS itself where its bits are wanted), E_DEVICE. */
-GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plan_cublas(int64_t rows, int64_t cols,
-                                                          int64_t tokens, int has_bias,
-                                                          glyd_gpu_plan *plan, glyd_error *err);
+/* Plans by which cuBLAS computes, found once for each product and remembered. Belongs to the device
+ * that is current when it is created; one thread at a time uses it.
+ * Errors: E_NOTFOUND (no libcublas or libcublasLt, which are loaded here), E_NODEVICE, E_NOMEM,
+ * E_DEVICE. */
+typedef struct glyd_gpu_plans glyd_gpu_plans;
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plans_create(glyd_gpu_plans **plans, glyd_error *err);
+GLYD_API void glyd_gpu_plans_free(glyd_gpu_plans *plans); /* NULL is allowed */
+
+/* Give device memory back but for 32 MiB; what was found stays. */
+GLYD_API void glyd_gpu_plans_trim(glyd_gpu_plans *plans);
+
+/* The plan that gives the bits of cuBLAS as PyTorch's F.linear calls it: contiguous operands
+ * aligned to 256 bytes, 32 MiB of workspace, the bias added in float32 before the rounding.
+ * Unless it is known already, cuBLAS computes a product of that size whose result tells the order
+ * of its sums, and 64 to 1,024 tiles of it, 16 rows by 8 tokens, spread over all, are computed by
+ * the plan that cuBLAS's heuristic speaks of, else by others. That takes tens to hundreds of
+ * microseconds, waits, and allocates 2 (rows cols + tokens (rows + cols)) bytes of device memory,
+ * which are kept for the next product: not for use under graph capture.
+ * Errors: E_UNSUPPORTED (not reproduced: no plan gives these bits; unpack the matrix and use cuBLAS
+ * itself where they are wanted), E_ARG (also for another device), E_NOMEM, E_DEVICE. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plan_cublas(glyd_gpu_plans *plans, int64_t rows,
+                                                          int64_t cols, int64_t tokens,
+                                                          int has_bias, glyd_gpu_plan *plan,
+                                                          glyd_error *err);
 
 /* Y = X W^T (+ bias). All pointers but `weight` itself are device memory. */
 typedef struct glyd_gpu_linear_args {

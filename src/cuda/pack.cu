@@ -430,7 +430,8 @@ extern "C" glyd_status glyd_gpu_pack_plan(const glyd_gpu_pack_args *args, void *
 static glyd_status zero_end(const glyd_matrix *m, glyd_array array, cudaStream_t stream,
                             glyd_error *err)
 {
-    size_t bytes = m->array[array].bytes, n = bytes < GLYD_ARRAY_ALIGN ? bytes : GLYD_ARRAY_ALIGN;
+    size_t bytes = m->array[array].bytes, most = GLYD_ARRAY_ALIGN;
+    size_t n = bytes < most ? bytes : most;
     if (!bytes)
         return GLYD_OK;
     uint8_t *end = (uint8_t *)m->array[array].data + bytes;

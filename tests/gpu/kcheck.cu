@@ -45,6 +45,7 @@ typedef cublasStatus_t (*gemm_function)(cublasHandle_t, cublasOperation_t, cubla
 typedef struct cublas {
     cublasHandle_t handle;
     gemm_function gemm; /* NULL: there is no cuBLAS here */
+    glyd_gpu_plans *plans;
 } cublas;
 
 /* One case: values on the host and the device, and the packed matrix there. */
@@ -326,7 +327,7 @@ static void check_cublas(subject *s, const cublas *c, counts *n)
     glyd_error err;
     if (!c->gemm || s->x_stride != s->cols || s->y_stride != s->rows || s->cols % 8 ||
         s->rows % 8 ||
-        glyd_gpu_plan_cublas(s->rows, s->cols, s->tokens, 0, &plan, &err) != GLYD_OK) {
+        glyd_gpu_plan_cublas(c->plans, s->rows, s->cols, s->tokens, 0, &plan, &err) != GLYD_OK) {
         n->skipped++;
         return;
     }
@@ -399,6 +400,9 @@ static void cublas_open(cublas *c)
     if (!create || !workspace || !c->gemm || create(&c->handle) ||
         workspace(c->handle, device_alloc(32 << 20), 32 << 20))
         die("cuBLAS", "cannot start");
+    glyd_error err;
+    if (glyd_gpu_plans_create(&c->plans, &err) != GLYD_OK)
+        die("plans", err.text);
 }
 
 static void check_case(int64_t rows, int64_t cols, int64_t tokens, input_kind kind, bool odd,
@@ -454,6 +458,7 @@ int main(int argc, char **argv)
             }
         }
     }
+    glyd_gpu_plans_free(c.plans);
     printf("kcheck: %ld checks, %ld failed, %ld skipped\n", n.ran, n.failed, n.skipped);
     return n.failed ? 1 : 0;
 }
