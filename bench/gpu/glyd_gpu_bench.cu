@@ -164,7 +164,7 @@ static void cublas_open(cublas *c, cudaStream_t stream)
         c->set_workspace(c->handle, device_alloc(32 << 20), 32 << 20))
         die("cuBLAS", "cannot start");
     glyd_error err;
-    check_glyd(glyd_gpu_plans_create(&c->plans, &err), &err);
+    check_glyd(glyd_gpu_plans_create(NULL, &c->plans, &err), &err);
 }
 
 static void run_cublas(const cublas *c, const subject *s, int copy, int64_t tokens)

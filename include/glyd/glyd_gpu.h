@@ -51,19 +51,27 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_matrix_check(const glyd_matrix *m,
  * the number of tokens and whatever the GPU. */
 GLYD_API glyd_gpu_plan glyd_gpu_plan_fixed(int64_t rows, int64_t cols);
 
+/* The workspaces that cuBLAS is given: what it computes depends on them. 0 stands for what PyTorch
+ * gives it on Hopper: 32 MiB (CUBLAS_WORKSPACE_CONFIG), and 1 MiB to cublasLt, which computes
+ * products with a bias (CUBLASLT_WORKSPACE_SIZE). */
+typedef struct glyd_gpu_plans_options {
+    size_t cublas_bytes, cublaslt_bytes;
+} glyd_gpu_plans_options;
+
 /* Plans by which cuBLAS computes, found once for each product and remembered. Belongs to the device
- * that is current when it is created; one thread at a time uses it.
+ * that is current when it is created; one thread at a time uses it. `options` may be NULL.
  * Errors: E_NOTFOUND (no libcublas or libcublasLt, which are loaded here), E_NODEVICE, E_NOMEM,
  * E_DEVICE. */
 typedef struct glyd_gpu_plans glyd_gpu_plans;
-GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plans_create(glyd_gpu_plans **plans, glyd_error *err);
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plans_create(const glyd_gpu_plans_options *options,
+                                                           glyd_gpu_plans **plans, glyd_error *err);
 GLYD_API void glyd_gpu_plans_free(glyd_gpu_plans *plans); /* NULL is allowed */
 
-/* Give device memory back but for 32 MiB; what was found stays. */
+/* Give device memory back but for the workspaces; what was found stays. */
 GLYD_API void glyd_gpu_plans_trim(glyd_gpu_plans *plans);
 
 /* The plan that gives the bits of cuBLAS as PyTorch's F.linear calls it: contiguous operands
- * aligned to 256 bytes, 32 MiB of workspace, the bias added in float32 before the rounding.
+ * aligned to 256 bytes, the bias added in float32 before the rounding.
  * Unless it is known already, cuBLAS computes a product of that size whose result tells the order
  * of its sums, and 64 to 1,024 tiles of it, 16 rows by 8 tokens, spread over all, are computed by
  * the plan that cuBLAS's heuristic speaks of, else by others. That takes tens to hundreds of
@@ -133,9 +141,9 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack_plan(const glyd_gpu_pack_args
                                                         void *stream, glyd_matrix *m,
                                                         glyd_error *err);
 
-/* Second call: write the arrays. *args and *m as they were, the workspace and the weights
- * untouched, and data of each array that has bytes set to device memory, 16-byte aligned. Waits for
- * nothing. Errors: E_ARG, E_DEVICE. */
+/* Second call: write the arrays, in the same stream or ordered after it. *args and *m as they were,
+ * the workspace and the weights untouched, and data of each array that has bytes set to device
+ * memory, 16-byte aligned. Waits for nothing. Errors: E_ARG, E_DEVICE. */
 GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack(const glyd_gpu_pack_args *args,
                                                    const glyd_matrix *m, void *stream,
                                                    glyd_error *err);

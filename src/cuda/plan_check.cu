@@ -59,6 +59,22 @@ glyd_status glyd_k_plan_fill(const glyd_plan_product *p, int fill_w, cudaStream_
     return cuda_status(cudaGetLastError(), "plan", err);
 }
 
+static __global__ void start_kernel(const glyd_plan_product p, int from_bias)
+{
+    for (int64_t token = blockIdx.x; token < p.tokens; token += gridDim.x) {
+        for (int64_t row = threadIdx.x; row < p.rows; row += blockDim.x)
+            p.y[token * p.rows + row] = from_bias ? p.bias[row] : 0xffff;
+    }
+}
+
+glyd_status glyd_k_plan_start(const glyd_plan_product *p, int from_bias, cudaStream_t stream,
+                              glyd_error *err)
+{
+    start_kernel<<<(unsigned)(p->tokens < 2048 ? p->tokens : 2048), 1024, 0, stream>>>(*p,
+                                                                                       from_bias);
+    return cuda_status(cudaGetLastError(), "plan", err);
+}
+
 typedef struct compare_args {
     glyd_plan_product p;
     int row_tiles, token_tiles; /* that are compared */

@@ -28,6 +28,10 @@ typedef struct glyd_plan_product {
 GLYD_MUST_CHECK glyd_status glyd_k_plan_fill(const glyd_plan_product *p, int fill_w,
                                              cudaStream_t stream, glyd_error *err);
 
+/* Set Y to the bias in every row, or to NaN. Errors: E_DEVICE. */
+GLYD_MUST_CHECK glyd_status glyd_k_plan_start(const glyd_plan_product *p, int from_bias,
+                                              cudaStream_t stream, glyd_error *err);
+
 /* For each of the n schemes, add to different[i] how many results differ from Y's. Compared are 16
  * results of 64 to 1,024 tiles of 16 rows by 8 tokens, spread evenly over rows and tokens, the
  * first and the last ones among them (all of them where there are no more). Errors: E_DEVICE. */

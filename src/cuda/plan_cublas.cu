@@ -2,10 +2,10 @@
  * checked.
  *
  * cuBLAS sums K in slices whose float32 sums it adds in order, and otherwise in one chain:
- * docs/KERNELS.md. The calls are those of PyTorch's F.linear, with 32 MiB of workspace:
- *   no bias           cublasGemmEx
- *   bias              cublasLtMatmul by the heuristic's first choice, the bias in its epilogue
- *   bias, one token   cublasGemmEx onto a Y that holds the bias
+ * docs/KERNELS.md. The calls are those of PyTorch's F.linear:
+ *   no bias              cublasGemmEx
+ *   bias                 cublasLtMatmul by the heuristic's first choice, the bias in its epilogue
+ *   bias, K = 1 or O = 1  cublasGemmEx onto a Y that holds the bias
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "cuda/launch.cuh"
@@ -15,7 +15,8 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
-static constexpr size_t WORKSPACE_BYTES = (size_t)32 << 20;
+/* What PyTorch gives cuBLAS and cublasLt on Hopper unless it is told otherwise. */
+static constexpr size_t BLAS_BYTES = (size_t)32 << 20, LT_BYTES = (size_t)1 << 20;
 
 /* cublas_v2.h overloads the name, so that its type has to be spelled out. */
 typedef cublasStatus_t (*gemm_function)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int,
@@ -68,7 +69,8 @@ struct glyd_gpu_plans {
     cublasHandle_t blas;
     cublasLtHandle_t lt;
     cudaStream_t stream;
-    void *workspace;     /* WORKSPACE_BYTES of device memory for cuBLAS */
+    glyd_gpu_plans_options options;
+    void *workspace;     /* for both, in device memory */
     uint32_t *different; /* GLYD_PLAN_SCHEMES_MAX, in device memory */
     device_buffer buffer[BUFFERS];
     int64_t w_rows, w_cols; /* of the W that is in its buffer */
@@ -120,22 +122,28 @@ static glyd_status open_device(glyd_gpu_plans *p, glyd_error *err)
     GLYD_TRY(cuda_status(cudaGetDevice(&p->device), "plans", err));
     GLYD_TRY(
         cuda_status(cudaStreamCreateWithFlags(&p->stream, cudaStreamNonBlocking), "plans", err));
-    GLYD_TRY(cuda_status(cudaMalloc(&p->workspace, WORKSPACE_BYTES), "plans: workspace", err));
+    const glyd_gpu_plans_options *o = &p->options;
+    size_t bytes = o->cublas_bytes > o->cublaslt_bytes ? o->cublas_bytes : o->cublaslt_bytes;
+    GLYD_TRY(cuda_status(cudaMalloc(&p->workspace, bytes), "plans: workspace", err));
     GLYD_TRY(cuda_status(
         cudaMalloc((void **)&p->different, GLYD_PLAN_SCHEMES_MAX * sizeof *p->different), "plans",
         err));
     if (p->call.create(&p->blas) || p->call.lt_create(&p->lt) ||
         p->call.set_stream(p->blas, p->stream) ||
-        p->call.set_workspace(p->blas, p->workspace, WORKSPACE_BYTES))
+        p->call.set_workspace(p->blas, p->workspace, o->cublas_bytes))
         GLYD_FAIL(err, GLYD_E_DEVICE, "plans: cuBLAS does not start");
     return GLYD_OK;
 }
 
-extern "C" glyd_status glyd_gpu_plans_create(glyd_gpu_plans **plans, glyd_error *err)
+extern "C" glyd_status glyd_gpu_plans_create(const glyd_gpu_plans_options *options,
+                                             glyd_gpu_plans **plans, glyd_error *err)
 {
     glyd_gpu_plans *p = (glyd_gpu_plans *)calloc(1, sizeof *p);
     if (!p)
         GLYD_FAIL(err, GLYD_E_NOMEM, "plans: out of memory");
+    p->options.cublas_bytes = options && options->cublas_bytes ? options->cublas_bytes : BLAS_BYTES;
+    p->options.cublaslt_bytes =
+        options && options->cublaslt_bytes ? options->cublaslt_bytes : LT_BYTES;
     glyd_status status = open_libraries(&p->call, err);
     if (status == GLYD_OK)
         status = open_device(p, err);
@@ -190,6 +198,12 @@ static glyd_status buffer_need(device_buffer *b, int64_t elements, uint16_t **to
     return GLYD_OK;
 }
 
+/* Whether PyTorch has cublasLt compute it. */
+static bool is_lt(const glyd_plan_product *p)
+{
+    return p->bias && p->rows > 1 && p->cols > 1;
+}
+
 /* Operands in place, Y poisoned, or holding the bias where cuBLAS is to add to it. */
 static glyd_status prepare(glyd_gpu_plans *plans, const glyd_plan_key *key, glyd_plan_product *p,
                            glyd_error *err)
@@ -209,12 +223,7 @@ static glyd_status prepare(glyd_gpu_plans *plans, const glyd_plan_key *key, glyd
     GLYD_TRY(glyd_k_plan_fill(p, fill_w, plans->stream, err));
     plans->w_rows = key->rows;
     plans->w_cols = key->cols;
-    size_t y_bytes = (size_t)(key->tokens * key->rows) * sizeof *p->y;
-    cudaError_t error =
-        key->has_bias && key->tokens == 1
-            ? cudaMemcpyAsync(p->y, p->bias, y_bytes, cudaMemcpyDeviceToDevice, plans->stream)
-            : cudaMemsetAsync(p->y, 0xff, y_bytes, plans->stream);
-    return cuda_status(error, "plans", err);
+    return glyd_k_plan_start(p, p->bias && !is_lt(p), plans->stream, err);
 }
 
 /* Describe a product to cublasLt and ask for its heuristic's first choice. */
@@ -226,6 +235,7 @@ static glyd_status lt_ask(const glyd_gpu_plans *plans, const glyd_plan_product *
     cublasLtEpilogue_t epilogue = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     uint64_t rows = (uint64_t)p->rows, cols = (uint64_t)p->cols, tokens = (uint64_t)p->tokens;
     int found = 0;
+    size_t bytes = is_lt(p) ? plans->options.cublaslt_bytes : plans->options.cublas_bytes;
     /* Column-major: W is [cols, rows] transposed, X [cols, tokens], Y [rows, tokens]. */
     int failed =
         l->product_init(&d->product, sizeof d->product, CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
@@ -237,8 +247,8 @@ static glyd_status lt_ask(const glyd_gpu_plans *plans, const glyd_plan_product *
         l->shape_init(&d->x, sizeof d->x, CUDA_R_16BF, cols, tokens, p->cols) ||
         l->shape_init(&d->y, sizeof d->y, CUDA_R_16BF, rows, tokens, p->rows) ||
         l->preference_init(&d->preference, sizeof d->preference) ||
-        l->preference_set(&d->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                          &WORKSPACE_BYTES, sizeof WORKSPACE_BYTES) ||
+        l->preference_set(&d->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes,
+                          sizeof bytes) ||
         l->ask(plans->lt, &d->product, &d->w, &d->x, &d->y, &d->y, &d->preference, 1, &d->choice,
                &found);
     if (failed || !found)
@@ -268,10 +278,10 @@ static glyd_status multiply(const glyd_gpu_plans *plans, const glyd_plan_product
     const cublas_functions *l = &plans->call;
     int rows = (int)p->rows, cols = (int)p->cols, tokens = (int)p->tokens, failed;
     float one = 1, zero = 0;
-    if (p->bias && p->tokens > 1) {
+    if (is_lt(p)) {
         failed = l->multiply(plans->lt, &d->product, &one, p->w, &d->w, p->x, &d->x, &zero, p->y,
-                             &d->y, p->y, &d->y, &d->choice.algo, plans->workspace, WORKSPACE_BYTES,
-                             plans->stream);
+                             &d->y, p->y, &d->y, &d->choice.algo, plans->workspace,
+                             plans->options.cublaslt_bytes, plans->stream);
     } else {
         failed = l->gemm(plans->blas, CUBLAS_OP_T, CUBLAS_OP_N, rows, tokens, cols, &one, p->w,
                          CUDA_R_16BF, cols, p->x, CUDA_R_16BF, cols, p->bias ? &one : &zero, p->y,

@@ -14,7 +14,7 @@
 #include "cuda/config.h"
 #include "values.cuh"
 
-enum { ROWS = 100, COLS = 200, TOKENS = 3, X_STRIDE = 208 };
+enum { ROWS = 150, COLS = 500, TOKENS = 3, X_STRIDE = 512 };
 
 typedef struct counts {
     long ran, failed;
@@ -111,7 +111,7 @@ static void check_linear(subject *s, counts *n)
     WRONG(a.y = NULL);
     WRONG(a.y = (uint16_t *)((uint8_t *)a.y + 1));
     WRONG(a.bias = (const uint16_t *)((uint8_t *)a.x + 1));
-    WRONG(a.x_stride = COLS - 8);
+    WRONG(a.x_stride = COLS / 8 * 8);
     WRONG(a.x_stride = X_STRIDE + 4);
     WRONG(a.y_stride = ROWS - 1);
     WRONG(a.tokens = -1);
@@ -119,7 +119,7 @@ static void check_linear(subject *s, counts *n)
     WRONG(a.plan.slices = 0);
     WRONG(a.plan.slices = 17);
     WRONG(a.plan.slices = 5);
-    WRONG(m.rows = ROWS + 16);
+    WRONG(m.rows = ROWS + 32);
     WRONG(m.cols = -1);
     WRONG(m.array[GLYD_ARRAY_SM].data = NULL);
     WRONG(m.array[GLYD_ARRAY_CODES].data += 8);
@@ -222,7 +222,7 @@ static void check_memory(subject *s, counts *n)
     glyd_gpu_plans *plans;
     glyd_gpu_plan plan = {};
     glyd_error err = {};
-    glyd_status status = glyd_gpu_plans_create(&plans, &err);
+    glyd_status status = glyd_gpu_plans_create(NULL, &plans, &err);
     expect(n, "plans", status, GLYD_OK, &err);
     if (status != GLYD_OK)
         return;
@@ -281,7 +281,7 @@ static void check_no_device(counts *n)
         expect(n, "embed", glyd_gpu_embed(&m, (const int32_t *)any, 1, any, 64, NULL, &err),
                GLYD_E_NODEVICE, &err);
         expect(n, "pack", glyd_gpu_pack_plan(&p, NULL, &m, &err), GLYD_E_NODEVICE, &err);
-        expect(n, "plans", glyd_gpu_plans_create(&plans, &err), GLYD_E_NODEVICE, &err);
+        expect(n, "plans", glyd_gpu_plans_create(NULL, &plans, &err), GLYD_E_NODEVICE, &err);
     }
 }
 

@@ -53,7 +53,8 @@ class Glyd:
         self.lib.glyd_gpu_plans_trim.argtypes = [c_void_p]
         self.err = Error()
         self.plans = c_void_p()
-        self.call("glyd_gpu_plans_create", byref(self.plans))
+        self.plan_seconds = 0.0
+        self.call("glyd_gpu_plans_create", None, byref(self.plans))
 
     def call(self, name, *args):
         status = getattr(self.lib, name)(*args, byref(self.err))

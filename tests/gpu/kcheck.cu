@@ -316,7 +316,7 @@ static void cublas_open(cublas *c)
         workspace(c->handle, device_alloc(32 << 20), 32 << 20))
         die("cuBLAS", "cannot start");
     glyd_error err;
-    if (glyd_gpu_plans_create(&c->plans, &err) != GLYD_OK)
+    if (glyd_gpu_plans_create(NULL, &c->plans, &err) != GLYD_OK)
         die("plans", err.text);
 }
 

@@ -101,6 +101,7 @@ static bool pack_captured(const glyd_gpu_pack_args *args, const glyd_matrix *m)
     cudaGraph_t graph;
     cudaGraphExec_t exec;
     glyd_error err;
+    check_cuda(cudaDeviceSynchronize(), "plan"); /* was in another stream */
     check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream");
     check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "capture");
     bool ok = glyd_gpu_pack(args, m, stream, &err) == GLYD_OK;

@@ -82,7 +82,9 @@ def make(rows, cols, tokens_max):
 def check(glyd, packed, weight, x, bias):
     """(slices, answer) of one product."""
     rows, cols = weight.shape
+    begin = time.monotonic()
     slices, why = glyd.plan(rows, cols, x.shape[0], bias is not None)
+    glyd.plan_seconds += time.monotonic() - begin
     if slices is None:
         return 0, "not reproduced: " + why[why.find(" in ") + 4:]
     same = torch.equal(F.linear(x, weight, bias).view(torch.int16),
@@ -145,6 +147,7 @@ def main():
             csv.flush()
             glyd.lib.glyd_gpu_plans_trim(glyd.plans)
             del weight, x, bias, packed
+    print(f"plan_cublas: {1e6 * glyd.plan_seconds / max(1, sum(totals.values())):.0f} us a product")
     for kind, n in sorted(totals.items()):
         print(f"{kind}: {n} products")
     print(f"{len(shapes) - left} of {len(shapes)} shapes, {time.monotonic() - begin:.0f} s, "
