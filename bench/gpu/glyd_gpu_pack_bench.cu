@@ -114,14 +114,14 @@ static void bench(const options *o, int shape, glyd_layout layout, const uint16_
     args.bf16 = bf16;
     args.workspace_bytes = glyd_gpu_pack_workspace(layout, rows, cols);
     check_cuda(cudaMalloc(&args.workspace, args.workspace_bytes), "memory");
-    check_glyd(glyd_gpu_pack_plan(&args, NULL, &m, &err), &err);
+    check_glyd(glyd_gpu_pack_survey(&args, NULL, &m, &err), &err);
     for (int i = 0; i < GLYD_ARRAYS; i++) {
         if (m.array[i].bytes)
             check_cuda(cudaMalloc((void **)&m.array[i].data, m.array[i].bytes), "memory");
     }
     for (int i = 0; i <= REPEATS; i++) {
         double begin = now_us();
-        check_glyd(glyd_gpu_pack_plan(&args, NULL, &planned, &err), &err);
+        check_glyd(glyd_gpu_pack_survey(&args, NULL, &planned, &err), &err);
         check_cuda(cudaDeviceSynchronize(), "plan");
         double middle = now_us();
         check_glyd(glyd_gpu_pack(&args, &m, NULL, &err), &err);

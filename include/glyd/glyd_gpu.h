@@ -73,10 +73,11 @@ GLYD_API void glyd_gpu_plans_trim(glyd_gpu_plans *plans);
 /* The plan that gives the bits of cuBLAS as PyTorch's F.linear calls it: contiguous operands
  * aligned to 256 bytes, the bias added in float32 before the rounding.
  * Unless it is known already, cuBLAS computes a product of that size whose result tells the order
- * of its sums, and 64 to 1,024 tiles of it, 16 rows by 8 tokens, spread over all, are computed by
- * the plan that cuBLAS's heuristic speaks of, else by others. That takes tens to hundreds of
- * microseconds, waits, and allocates 2 (rows cols + tokens (rows + cols)) bytes of device memory,
- * which are kept for the next product: not for use under graph capture.
+ * of its sums, and up to 1,024 tiles of it, 16 rows by 8 tokens, spread over all, are computed by
+ * the plan that cuBLAS's heuristic speaks of, else by others; a plan may differ from that of one
+ * token more. It takes about half a millisecond, waits, and allocates
+ * 2 (rows cols + tokens (rows + cols)) bytes of device memory, which are kept for the next product:
+ * not for use under graph capture.
  * Errors: E_UNSUPPORTED (not reproduced: no plan gives these bits; unpack the matrix and use cuBLAS
  * itself where they are wanted), E_ARG (also for another device), E_NOMEM, E_DEVICE. */
 GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plan_cublas(glyd_gpu_plans *plans, int64_t rows,
@@ -137,9 +138,9 @@ GLYD_API size_t glyd_gpu_pack_workspace(glyd_layout layout, int64_t rows, int64_
  * GLYD_LAYOUT_BF16, with one array. Unlike the other calls it waits for the stream, once for mma12
  * and twice for mma, so it is not for use under graph capture.
  * Errors: E_ARG, E_NODEVICE, E_DEVICE. */
-GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack_plan(const glyd_gpu_pack_args *args,
-                                                        void *stream, glyd_matrix *m,
-                                                        glyd_error *err);
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack_survey(const glyd_gpu_pack_args *args,
+                                                          void *stream, glyd_matrix *m,
+                                                          glyd_error *err);
 
 /* Second call: write the arrays, in the same stream or ordered after it. *args and *m as they were,
  * the workspace and the weights untouched, and data of each array that has bytes set to device

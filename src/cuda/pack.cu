@@ -4,7 +4,7 @@
  * and mantissa, codes, and a mask of escapes: 32 weights a lane, whose positions in the block
  * follow one another, so that the escapes before a lane's are those of the lanes before.
  *
- * glyd_gpu_pack_plan  bases (pack_bases.cu); mma: pairs, and the code on the host; escapes and
+ * glyd_gpu_pack_survey  bases (pack_bases.cu); mma: pairs, and the code on the host; escapes and
  * words of each run, and where they begin glyd_gpu_pack       everything is written at its place
  *
  * Thread to data   lane 4g + t: rows g and g + 8 of the tile, as A registers of m16n8k16 hold them.
@@ -394,8 +394,8 @@ static glyd_status measure(const pack_job &job, bool mma, cudaStream_t stream, g
     return cuda_status(cudaGetLastError(), "pack", err);
 }
 
-extern "C" glyd_status glyd_gpu_pack_plan(const glyd_gpu_pack_args *args, void *stream,
-                                          glyd_matrix *m, glyd_error *err)
+extern "C" glyd_status glyd_gpu_pack_survey(const glyd_gpu_pack_args *args, void *stream,
+                                            glyd_matrix *m, glyd_error *err)
 {
     GLYD_TRY(glyd_gpu_pack_check(args, NULL, err));
     if (!m)

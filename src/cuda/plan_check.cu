@@ -103,7 +103,7 @@ static __device__ __forceinline__ void sum_part(float *d, const glyd_plan_produc
     const uint16_t *low = p.w + row * p.cols, *high = low + 8 * p.cols, *x = p.x + token * p.cols;
     bool has_low = row < p.rows, has_high = row + 8 < p.rows, has_x = token < p.tokens;
     d[0] = d[1] = d[2] = d[3] = 0;
-#pragma unroll 8
+#pragma unroll 4
     for (int64_t k = begin + 2 * t; k < end + 2 * t; k += step) {
         uint32_t a[4] = {load_pair(low, k, p.cols, has_low), load_pair(high, k, p.cols, has_high),
                          load_pair(low, k + 8, p.cols, has_low),

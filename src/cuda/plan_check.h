@@ -32,9 +32,9 @@ GLYD_MUST_CHECK glyd_status glyd_k_plan_fill(const glyd_plan_product *p, int fil
 GLYD_MUST_CHECK glyd_status glyd_k_plan_start(const glyd_plan_product *p, int from_bias,
                                               cudaStream_t stream, glyd_error *err);
 
-/* For each of the n schemes, add to different[i] how many results differ from Y's. Compared are 16
- * results of 64 to 1,024 tiles of 16 rows by 8 tokens, spread evenly over rows and tokens, the
- * first and the last ones among them (all of them where there are no more). Errors: E_DEVICE. */
+/* For each of the n schemes, add to different[i] how many results differ from Y's. Compared are the
+ * results of up to 1,024 tiles of 16 rows by 8 tokens, spread evenly over rows and tokens, the
+ * first and the last ones among them. Errors: E_DEVICE. */
 GLYD_MUST_CHECK glyd_status glyd_k_plan_compare(const glyd_plan_product *p,
                                                 const glyd_plan_scheme *schemes, int n,
                                                 uint32_t *different, cudaStream_t stream,

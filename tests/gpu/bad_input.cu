@@ -176,7 +176,7 @@ static void check_pack(subject *s, counts *n)
         glyd_gpu_pack_args a = good;                                                               \
         glyd_matrix m = planned;                                                                   \
         change;                                                                                    \
-        expect(n, "pack: " #change, glyd_gpu_pack_plan(&a, NULL, &m, &err), GLYD_E_ARG, &err);     \
+        expect(n, "pack: " #change, glyd_gpu_pack_survey(&a, NULL, &m, &err), GLYD_E_ARG, &err);   \
     } while (0)
     WRONG(a.layout = GLYD_LAYOUT_BF16);
     WRONG(a.rows = 0);
@@ -188,8 +188,8 @@ static void check_pack(subject *s, counts *n)
     WRONG(a.workspace = (uint8_t *)a.workspace + 16);
     WRONG(a.workspace_bytes--);
 #undef WRONG
-    expect(n, "pack: NULL", glyd_gpu_pack_plan(&good, NULL, NULL, &err), GLYD_E_ARG, &err);
-    expect(n, "pack: plan", glyd_gpu_pack_plan(&good, NULL, &planned, &err), GLYD_OK, &err);
+    expect(n, "pack: NULL", glyd_gpu_pack_survey(&good, NULL, NULL, &err), GLYD_E_ARG, &err);
+    expect(n, "pack: plan", glyd_gpu_pack_survey(&good, NULL, &planned, &err), GLYD_OK, &err);
     expect(n, "pack: no arrays", glyd_gpu_pack(&good, &planned, NULL, &err), GLYD_E_ARG, &err);
     expect(n, "pack: no matrix", glyd_gpu_pack(&good, NULL, NULL, &err), GLYD_E_ARG, &err);
     planned.rows++;
@@ -280,7 +280,7 @@ static void check_no_device(counts *n)
         expect(n, "unpack", glyd_gpu_unpack(&m, 0, 16, any, 64, NULL, &err), GLYD_E_NODEVICE, &err);
         expect(n, "embed", glyd_gpu_embed(&m, (const int32_t *)any, 1, any, 64, NULL, &err),
                GLYD_E_NODEVICE, &err);
-        expect(n, "pack", glyd_gpu_pack_plan(&p, NULL, &m, &err), GLYD_E_NODEVICE, &err);
+        expect(n, "pack", glyd_gpu_pack_survey(&p, NULL, &m, &err), GLYD_E_NODEVICE, &err);
         expect(n, "plans", glyd_gpu_plans_create(NULL, &plans, &err), GLYD_E_NODEVICE, &err);
     }
 }

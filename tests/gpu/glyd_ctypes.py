@@ -81,7 +81,7 @@ class Glyd:
         args = PackArgs(LAYOUTS[layout], rows, cols, weight.stride(0), weight.data_ptr(),
                         workspace.data_ptr(), nbytes)
         m, arrays = Matrix(), []
-        self.call("glyd_gpu_pack_plan", byref(args), None, byref(m))
+        self.call("glyd_gpu_pack_survey", byref(args), None, byref(m))
         for span in m.array:
             if span.bytes:
                 arrays.append(torch.empty(span.bytes, dtype=torch.uint8, device="cuda"))

@@ -131,7 +131,7 @@ static void check_layout(const subject *s, glyd_layout layout, bool captured, co
     args.workspace_bytes = glyd_gpu_pack_workspace(layout, s->rows, s->cols);
     args.workspace = device_alloc(args.workspace_bytes);
     check_cuda(cudaMemset(args.workspace, POISON, args.workspace_bytes), "poison");
-    bool ok = glyd_gpu_pack_plan(&args, NULL, &m, &err) == GLYD_OK;
+    bool ok = glyd_gpu_pack_survey(&args, NULL, &m, &err) == GLYD_OK;
     report(s, n, layout, ok ? "plan" : err.text,
            ok && m.layout == reference.layout && m.run_blocks == reference.run_blocks);
     if (ok) {

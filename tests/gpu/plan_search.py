@@ -2,9 +2,10 @@
 """Products from packed weights against torch's F.linear, bit for bit, by the plans of plan_cublas.
 
 usage: plan_search.py [--library FILE] [--csv FILE] [--seconds N] [--models A,B] [--tokens M,M-M]
+                      [--ranks N,N]
 
-For the Linear shapes of the models below, with and without a bias, and for 1 to 256 tokens and powers
-of two up to 8192: all results of F.linear and of glyd_gpu_linear (layout mma12, the plan that
+For the Linear shapes of the models below, whole and as N tensor-parallel ranks cut them, with and
+without a bias, and for 1 to 256 tokens and powers of two up to 8192: all results of F.linear and of glyd_gpu_linear (layout mma12, the plan that
 glyd_gpu_plan_cublas finds) are compared. A few large products cancel across K, so that results
 depend on the order of the sums. Operands are contiguous and aligned as torch's allocator does it.
 
@@ -52,17 +53,22 @@ MODELS = {
 LARGE, LARGE_FACTOR = 16, 65536.0
 
 
-def shapes_of(names):
-    """{(rows, cols): "model part"}: Linears one by one and merged, as engines have them."""
-    found = {(1024, 8192): "-"}  # cuBLAS interleaves chains at one token
-    for name in names:
-        hidden, heads, kv, head, inter, vocabulary = MODELS[name]
-        for part, rows, cols in (
-                ("qkv", (heads + 2 * kv) * head, hidden), ("o", hidden, heads * head),
-                ("gate_up", 2 * inter, hidden), ("down", hidden, inter),
-                ("q", heads * head, hidden), ("kv", kv * head, hidden), ("gate", inter, hidden),
-                ("lm_head", vocabulary, hidden)):
-            found.setdefault((rows, cols), f"{name} {part}")
+def shapes_of(names, ranks):
+    """{(rows, cols): "model part"}: Linears one by one and merged, as engines have them, of one of n
+    ranks: rows are cut, but columns of what takes the others' results."""
+    found = {(1024, 8192): "-"}  # the lab's one exception
+    for n in ranks:
+        for name in names:
+            hidden, heads, kv, head, inter, vocabulary = MODELS[name]
+            if heads % n or inter % n:
+                continue
+            heads, kv, inter = heads // n, max(1, kv // n), inter // n
+            for part, rows, cols in (
+                    ("qkv", (heads + 2 * kv) * head, hidden), ("o", hidden, heads * head),
+                    ("gate_up", 2 * inter, hidden), ("down", hidden, inter),
+                    ("q", heads * head, hidden), ("kv", kv * head, hidden),
+                    ("gate", inter, hidden), ("lm_head", -(-vocabulary // n), hidden)):
+                found.setdefault((rows, cols), f"{name} {part}" + (f" / {n}" if n > 1 else ""))
     return found
 
 
@@ -83,10 +89,10 @@ def check(glyd, packed, weight, x, bias):
     """(slices, answer) of one product."""
     rows, cols = weight.shape
     begin = time.monotonic()
-    slices, why = glyd.plan(rows, cols, x.shape[0], bias is not None)
+    slices, _ = glyd.plan(rows, cols, x.shape[0], bias is not None)
     glyd.plan_seconds += time.monotonic() - begin
     if slices is None:
-        return 0, "not reproduced: " + why[why.find(" in ") + 4:]
+        return 0, "not reproduced"
     same = torch.equal(F.linear(x, weight, bias).view(torch.int16),
                        packed.linear(x, bias, slices).view(torch.int16))
     return slices, "equal" if same else "differs"
@@ -118,15 +124,18 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e9, help="begin no shape after these")
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--tokens", default="1-256,512,1024,2048,4096,8192")
+    parser.add_argument("--ranks", default="1")
     options = parser.parse_args()
     begin = time.monotonic()
     torch.manual_seed(1)
     torch.set_grad_enabled(False)
+    taken_at = ",".join((torch.cuda.get_device_name(), torch.__version__,
+                         time.strftime("%Y-%m-%d", time.gmtime())))
     glyd, tokens = Glyd(options.library), tokens_of(options.tokens)
-    shapes, totals, left = shapes_of(options.models.split(",")), {}, 0
+    shapes, totals, left = shapes_of(options.models.split(","), tokens_of(options.ranks)), {}, 0
     Path(options.csv).parent.mkdir(parents=True, exist_ok=True)
     with open(options.csv, "w") as csv:
-        csv.write("O,K,used_by,bias,tokens_from,tokens_to,slices,answer\n")
+        csv.write("O,K,used_by,bias,tokens_from,tokens_to,slices,answer,machine,torch,date\n")
         for (rows, cols), used_by in shapes.items():
             if time.monotonic() - begin > options.seconds:
                 left += 1
@@ -140,7 +149,7 @@ def main():
                            for m in tokens]
                 for first, last, slices, answer in ranges(answers):
                     csv.write(f"{rows},{cols},{used_by},{has_bias},{first},{last},{slices},"
-                              f"{answer}\n")
+                              f"{answer},{taken_at}\n")
                 for _, _, answer in answers:
                     kind = answer.split(":")[0]
                     totals[kind] = totals.get(kind, 0) + 1
