@@ -177,9 +177,9 @@ template <bool MMA> static __global__ void __launch_bounds__(THREADS) measure_ke
     pack_run run;
     if (!run_of(job, &run))
         return;
-    int lane = (int)threadIdx.x % 32, in_buffer = 64;
-    int steps = (run.end - run.first) * GLYD_BLOCK_STEPS;
-    uint32_t escapes = 0, words = 2;
+    int lane = (int)threadIdx.x % 32, in_buffer = RUN_FIRST_WORDS * 32;
+    int step = 0, steps = (run.end - run.first) * GLYD_BLOCK_STEPS;
+    uint32_t escapes = 0, words = RUN_FIRST_WORDS;
     for (int block = run.first; block < run.end; block++) {
         uint32_t a[REGISTERS], pair[REGISTERS], bits;
         load_block(a, job, run, block, lane);
@@ -188,7 +188,7 @@ template <bool MMA> static __global__ void __launch_bounds__(THREADS) measure_ke
 #pragma unroll
             for (int i = 0; i < REGISTERS; i += 2) {
                 int n = step_bits(&bits, pair, i, s);
-                words += run_deals(&in_buffer, n, --steps) ? 1 : 0;
+                words += run_deals(&in_buffer, n, step++, steps) ? 1 : 0;
             }
         }
     }
@@ -312,14 +312,14 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(pack_job job, pac
     pack_run run;
     if (!run_of(job, &run))
         return;
-    int lane = (int)threadIdx.x % 32, steps = (run.end - run.first) * GLYD_BLOCK_STEPS;
+    int lane = (int)threadIdx.x % 32;
     if (lane == 0)
         write_index(out, job, run, MMA);
     uint32_t *escape = out.escapes + job.escapes[run.task];
     run_writer writer;
     if constexpr (MMA) {
         uint8_t *stream = out.codes + (int64_t)job.units[run.task] * GLYD_RUN_ALIGN;
-        run_write_open(&writer, (uint32_t *)stream, lane);
+        run_write_open(&writer, (uint32_t *)stream, run.end - run.first, lane);
     }
     for (int block = run.first; block < run.end; block++) {
         int64_t at = run.tile * job.blocks + block;
@@ -332,7 +332,7 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(pack_job job, pac
             for (int i = 0; i < REGISTERS; i += 2) {
                 uint32_t bits;
                 int n = step_bits(&bits, pair, i, s);
-                run_write_step(&writer, bits, n, --steps, lane);
+                run_write_step(&writer, bits, n, lane);
             }
         } else {
             uint4 *codes = (uint4 *)out.codes + at * (GLYD_BLOCK_CODE_WORDS / 4);

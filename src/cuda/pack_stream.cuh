@@ -2,7 +2,8 @@
  *
  * Lane l of the warp is lane l of the run. It keeps the bits that it has coded, and plays the
  * decoder's buffer along (docs/FORMAT.md): when that is dealt a word, the word gets its place in
- * the run; it is stored there once the bits to fill it have been coded. At most two places wait.
+ * the run; it is stored there once the bits to fill it have been coded.
+ *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLYD_CUDA_PACK_STREAM_CUH
@@ -10,42 +11,50 @@
 
 #include "codec/format.h"
 
+/* Words that each lane is dealt at the start of a run: as many as can wait for their bits. */
+static constexpr int RUN_FIRST_WORDS = 2;
+
 /* A lane's part of the run that is being written. */
 typedef struct run_writer {
-    uint32_t *words;   /* the run's */
-    uint32_t next;     /* words dealt, of all lanes */
-    uint64_t coded;    /* bits not yet stored, */
-    int n_coded;       /* fewer than 32 between steps */
-    int in_buffer;     /* of the decoder */
-    uint32_t place[2]; /* of the words that wait, the older first */
+    uint32_t *words;                 /* the run's */
+    uint32_t next;                   /* words dealt, of all lanes */
+    uint64_t coded;                  /* bits not yet stored, */
+    int n_coded;                     /* fewer than 32 between steps */
+    int in_buffer;                   /* of the decoder */
+    int step, steps;                 /* done, and of the run */
+    uint32_t place[RUN_FIRST_WORDS]; /* of the words that wait, the oldest first */
     int waiting;
 } run_writer;
 
-static __device__ __forceinline__ void run_write_open(run_writer *w, uint32_t *words, int lane)
+static __device__ __forceinline__ void run_write_open(run_writer *w, uint32_t *words, int blocks,
+                                                      int lane)
 {
     w->words = words;
-    w->next = 2 * GLYD_LANES;
+    w->next = RUN_FIRST_WORDS * GLYD_LANES;
     w->coded = 0;
     w->n_coded = 0;
-    w->in_buffer = 64;
-    w->place[0] = (uint32_t)lane;
-    w->place[1] = (uint32_t)(GLYD_LANES + lane);
-    w->waiting = 2;
+    w->in_buffer = RUN_FIRST_WORDS * 32;
+    w->step = 0;
+    w->steps = blocks * GLYD_BLOCK_STEPS;
+    w->waiting = RUN_FIRST_WORDS;
+#pragma unroll
+    for (int i = 0; i < RUN_FIRST_WORDS; i++)
+        w->place[i] = (uint32_t)(i * GLYD_LANES + lane);
 }
 
-/* Whether a step that takes `bits` leaves the decoder's buffer so low that a word is dealt; `after`
- * steps of the run follow it. */
-static __device__ __forceinline__ bool run_deals(int *in_buffer, int bits, int after)
+/* Whether step `step` of `steps`, which takes `bits`, leaves the decoder's buffer so low that the
+ * lane is dealt a word. */
+static __device__ __forceinline__ bool run_deals(int *in_buffer, int bits, int step, int steps)
 {
+    int refill = step + 2 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
     *in_buffer -= bits;
-    bool deal = after > 0 && *in_buffer <= (after == 1 ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS);
+    bool deal = step + 1 < steps && *in_buffer <= refill;
     *in_buffer += deal ? 32 : 0;
     return deal;
 }
 
-/* Code `n` bits, the two pairs of a step. All lanes of the warp. */
-static __device__ __forceinline__ void run_write_step(run_writer *w, uint32_t bits, int n,
-                                                      int after, int lane)
+/* Code `n` bits, the two pairs of the next step. All lanes of the warp. */
+static __device__ __forceinline__ void run_write_step(run_writer *w, uint32_t bits, int n, int lane)
 {
     w->coded |= (uint64_t)bits << w->n_coded;
     w->n_coded += n;
@@ -53,29 +62,29 @@ static __device__ __forceinline__ void run_write_step(run_writer *w, uint32_t bi
         w->words[w->place[0]] = (uint32_t)w->coded;
         w->coded >>= 32;
         w->n_coded -= 32;
-        w->place[0] = w->place[1];
         w->waiting--;
+#pragma unroll
+        for (int i = 0; i + 1 < RUN_FIRST_WORDS; i++)
+            w->place[i] = w->place[i + 1];
     }
-    bool deal = run_deals(&w->in_buffer, n, after);
+    bool deal = run_deals(&w->in_buffer, n, w->step++, w->steps);
     uint32_t dealt = __ballot_sync(0xffffffffu, deal);
-    if (deal) {
-        uint32_t place = w->next + (uint32_t)__popc(dealt & ((1u << lane) - 1));
-        if (w->waiting == 0)
-            w->place[0] = place;
-        else
-            w->place[1] = place;
-        w->waiting++;
-    }
+    uint32_t place = w->next + (uint32_t)__popc(dealt & ((1u << lane) - 1));
+#pragma unroll
+    for (int i = 0; i < RUN_FIRST_WORDS; i++)
+        w->place[i] = deal && i == w->waiting ? place : w->place[i];
+    w->waiting += deal;
     w->next += (uint32_t)__popc(dealt);
 }
 
 /* Store what still waits, and the zeros up to a multiple of GLYD_RUN_ALIGN bytes. */
 static __device__ __forceinline__ void run_write_close(run_writer *w, int lane)
 {
-    if (w->waiting > 0)
-        w->words[w->place[0]] = (uint32_t)w->coded;
-    if (w->waiting > 1)
-        w->words[w->place[1]] = 0;
+#pragma unroll
+    for (int i = 0; i < RUN_FIRST_WORDS; i++) {
+        if (i < w->waiting)
+            w->words[w->place[i]] = i == 0 ? (uint32_t)w->coded : 0;
+    }
     if (lane < (int)(-w->next % (GLYD_RUN_ALIGN / 4)))
         w->words[w->next + (uint32_t)lane] = 0;
 }
