@@ -177,9 +177,10 @@ template <bool MMA> static __global__ void __launch_bounds__(THREADS) measure_ke
     pack_run run;
     if (!run_of(job, &run))
         return;
-    int lane = (int)threadIdx.x % 32, in_buffer = RUN_FIRST_WORDS * 32;
+    int lane = (int)threadIdx.x % 32, first = run_first_words(run.end - run.first);
+    int in_buffer = 32 * first;
     int step = 0, steps = (run.end - run.first) * GLYD_BLOCK_STEPS;
-    uint32_t escapes = 0, words = RUN_FIRST_WORDS;
+    uint32_t escapes = 0, words = (uint32_t)first;
     for (int block = run.first; block < run.end; block++) {
         uint32_t a[REGISTERS], pair[REGISTERS], bits;
         load_block(a, job, run, block, lane);

@@ -11,8 +11,20 @@
 
 #include "codec/format.h"
 
-/* Words that each lane is dealt at the start of a run: as many as can wait for their bits. */
-static constexpr int RUN_FIRST_WORDS = 2;
+static constexpr int RUN_WAITING_MAX = 2; /* words of a lane that are dealt and not yet filled */
+
+/* Words that each lane is dealt at the start of a run. */
+static __device__ __forceinline__ int run_first_words(int blocks)
+{
+    (void)blocks;
+    return 2;
+}
+
+/* After step `step` of a run's `steps`, lanes that hold so many bits or fewer are dealt a word. */
+static __device__ __forceinline__ int run_refill_bits(int step, int steps)
+{
+    return step + 2 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
+}
 
 /* A lane's part of the run that is being written. */
 typedef struct run_writer {
@@ -22,7 +34,7 @@ typedef struct run_writer {
     int n_coded;                     /* fewer than 32 between steps */
     int in_buffer;                   /* of the decoder */
     int step, steps;                 /* done, and of the run */
-    uint32_t place[RUN_FIRST_WORDS]; /* of the words that wait, the oldest first */
+    uint32_t place[RUN_WAITING_MAX]; /* of the words that wait, the oldest first */
     int waiting;
 } run_writer;
 
@@ -30,15 +42,15 @@ static __device__ __forceinline__ void run_write_open(run_writer *w, uint32_t *w
                                                       int lane)
 {
     w->words = words;
-    w->next = RUN_FIRST_WORDS * GLYD_LANES;
+    w->next = (uint32_t)(run_first_words(blocks) * GLYD_LANES);
     w->coded = 0;
     w->n_coded = 0;
-    w->in_buffer = RUN_FIRST_WORDS * 32;
+    w->in_buffer = run_first_words(blocks) * 32;
     w->step = 0;
     w->steps = blocks * GLYD_BLOCK_STEPS;
-    w->waiting = RUN_FIRST_WORDS;
+    w->waiting = run_first_words(blocks);
 #pragma unroll
-    for (int i = 0; i < RUN_FIRST_WORDS; i++)
+    for (int i = 0; i < RUN_WAITING_MAX; i++)
         w->place[i] = (uint32_t)(i * GLYD_LANES + lane);
 }
 
@@ -46,9 +58,8 @@ static __device__ __forceinline__ void run_write_open(run_writer *w, uint32_t *w
  * lane is dealt a word. */
 static __device__ __forceinline__ bool run_deals(int *in_buffer, int bits, int step, int steps)
 {
-    int refill = step + 2 == steps ? GLYD_REFILL_LAST_BITS : GLYD_REFILL_BITS;
     *in_buffer -= bits;
-    bool deal = step + 1 < steps && *in_buffer <= refill;
+    bool deal = step + 1 < steps && *in_buffer <= run_refill_bits(step, steps);
     *in_buffer += deal ? 32 : 0;
     return deal;
 }
@@ -64,14 +75,14 @@ static __device__ __forceinline__ void run_write_step(run_writer *w, uint32_t bi
         w->n_coded -= 32;
         w->waiting--;
 #pragma unroll
-        for (int i = 0; i + 1 < RUN_FIRST_WORDS; i++)
+        for (int i = 0; i + 1 < RUN_WAITING_MAX; i++)
             w->place[i] = w->place[i + 1];
     }
     bool deal = run_deals(&w->in_buffer, n, w->step++, w->steps);
     uint32_t dealt = __ballot_sync(0xffffffffu, deal);
     uint32_t place = w->next + (uint32_t)__popc(dealt & ((1u << lane) - 1));
 #pragma unroll
-    for (int i = 0; i < RUN_FIRST_WORDS; i++)
+    for (int i = 0; i < RUN_WAITING_MAX; i++)
         w->place[i] = deal && i == w->waiting ? place : w->place[i];
     w->waiting += deal;
     w->next += (uint32_t)__popc(dealt);
@@ -81,7 +92,7 @@ static __device__ __forceinline__ void run_write_step(run_writer *w, uint32_t bi
 static __device__ __forceinline__ void run_write_close(run_writer *w, int lane)
 {
 #pragma unroll
-    for (int i = 0; i < RUN_FIRST_WORDS; i++) {
+    for (int i = 0; i < RUN_WAITING_MAX; i++) {
         if (i < w->waiting)
             w->words[w->place[i]] = i == 0 ? (uint32_t)w->coded : 0;
     }
