@@ -10,6 +10,10 @@ tests=$(dirname "$0")/../tests/gpu
 "$programs/bad_input"
 echo "no device"
 CUDA_VISIBLE_DEVICES= "$programs/bad_input" -n
+if command -v compute-sanitizer >/dev/null; then
+    echo "compute-sanitizer memcheck"
+    compute-sanitizer --report-api-errors no --error-exitcode 1 "$programs/bad_input"
+fi
 for tool in memcheck racecheck initcheck synccheck; do
     if command -v compute-sanitizer >/dev/null; then
         echo "compute-sanitizer $tool"

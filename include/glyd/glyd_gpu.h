@@ -13,13 +13,13 @@
  *   Every kernel keeps to it: the same plan gives the same bits at any number of tokens, in any
  *   layout, for any weights' coding. plan_cublas finds the plan that gives cuBLAS's own bits.
  *
- * A call allocates nothing, waits for nothing and keeps no state: it may be captured in a graph,
- * and any number of threads, streams and devices may be in calls at once. It works on the calling
- * thread's current device. `stream` is a cudaStream_t (NULL: the default stream).
- * On Hopper a product may start while kernels before it in its stream still run, if these allow it
- * (as products themselves do): it loads weights then, and waits before it reads X or writes Y. So
- * the arrays of a matrix must not be written by a kernel that lets its successors start early.
- * Where a call fails, nothing was launched and the CUDA context stays usable.
+ * A call allocates nothing, waits for nothing and keeps no state, unless it says so: it may be
+ * captured in a graph, and any number of threads, streams and devices may be in calls at once. It
+ * works on the calling thread's current device. `stream` is a cudaStream_t (NULL: the default
+ * stream). On Hopper a product may start while kernels before it in its stream still run, if these
+ * allow it (as products themselves do): it loads weights then, and waits before it reads X or
+ * writes Y. So the arrays of a matrix must not be written by a kernel that lets its successors
+ * start early. Where a call fails, nothing was launched and the CUDA context stays usable.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLYD_GPU_H

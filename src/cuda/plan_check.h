@@ -23,8 +23,8 @@ typedef struct glyd_plan_product {
 } glyd_plan_product;
 
 /* Fill W, X and the bias. A few large products cancel across K, so that the roundings of the sums
- * between them are larger than its last bit: another order shows in about half of all results.
- * Errors: E_DEVICE. */
+ * between them are larger than a result's last bit: another order shows in most results, and not in
+ * a few of a thousand. Errors: E_DEVICE. */
 GLYD_MUST_CHECK glyd_status glyd_k_plan_fill(const glyd_plan_product *p, int fill_w,
                                              cudaStream_t stream, glyd_error *err);
 

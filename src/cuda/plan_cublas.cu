@@ -85,22 +85,24 @@ typedef struct lt_product {
     cublasLtMatmulHeuristicResult_t choice;
 } lt_product;
 
+/* The one that this process has loaded already (PyTorch's, say), else the newest there is. */
 static void *open_library(const char *name)
 {
     static const char *const versions[] = {".so.13", ".so.12", ".so"};
+    static const int flags[] = {RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD, RTLD_NOW | RTLD_LOCAL};
     void *library = NULL;
-    for (int i = 0; i < 3 && !library; i++) {
+    for (int i = 0; i < 6 && !library; i++) {
         char file[32];
-        snprintf(file, sizeof file, "lib%s%s", name, versions[i]);
-        library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+        snprintf(file, sizeof file, "lib%s%s", name, versions[i % 3]);
+        library = dlopen(file, flags[i / 3]);
     }
     return library;
 }
 
 static glyd_status open_libraries(cublas_functions *c, glyd_error *err)
 {
-    c->lt_library = open_library("cublasLt");
     c->blas_library = open_library("cublas");
+    c->lt_library = open_library("cublasLt"); /* now there is the one that belongs to it */
     if (!c->lt_library || !c->blas_library)
         GLYD_FAIL(err, GLYD_E_NOTFOUND, "plans: no lib%s.so on this machine: install cuBLAS",
                   c->lt_library ? "cublas" : "cublasLt");
@@ -144,7 +146,9 @@ extern "C" glyd_status glyd_gpu_plans_create(const glyd_gpu_plans_options *optio
     p->options.cublas_bytes = options && options->cublas_bytes ? options->cublas_bytes : BLAS_BYTES;
     p->options.cublaslt_bytes =
         options && options->cublaslt_bytes ? options->cublaslt_bytes : LT_BYTES;
-    glyd_status status = open_libraries(&p->call, err);
+    glyd_status status = cuda_status(cudaGetDevice(&p->device), "plans", err);
+    if (status == GLYD_OK)
+        status = open_libraries(&p->call, err);
     if (status == GLYD_OK)
         status = open_device(p, err);
     if (status == GLYD_OK)
