@@ -22,7 +22,7 @@ check_races() {
 "$programs/pcheck"
 "$programs/bad_input"
 echo "no device"
-CUDA_VISIBLE_DEVICES= "$programs/bad_input" -n
+CUDA_VISIBLE_DEVICES="" "$programs/bad_input" -n
 if command -v compute-sanitizer >/dev/null; then
     for tool in memcheck racecheck initcheck synccheck; do
         echo "compute-sanitizer $tool"

@@ -144,7 +144,8 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack_survey(const glyd_gpu_pack_ar
 
 /* Second call: write the arrays, in the same stream or ordered after it. *args and *m as they were,
  * the workspace and the weights untouched, and data of each array that has bytes set to device
- * memory, 16-byte aligned. Waits for nothing. Errors: E_ARG, E_DEVICE. */
+ * memory, 16-byte aligned. Waits for nothing; nothing is written outside the arrays, whatever sizes
+ * *m gives. Errors: E_ARG, E_DEVICE. */
 GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack(const glyd_gpu_pack_args *args,
                                                    const glyd_matrix *m, void *stream,
                                                    glyd_error *err);

@@ -249,7 +249,18 @@ typedef struct pack_out {
     uint4 *sm;
     uint8_t *codes;
     uint32_t *escape_index, *escapes, *entries;
+    uint64_t codes_bytes, escapes_bytes; /* what the data decide */
 } pack_out;
+
+/* Whether the caller's arrays hold what the task writes of its own size. */
+static __device__ __forceinline__ bool out_fits(const pack_out &out, const pack_job &job,
+                                                int64_t task, bool mma)
+{
+    bool fits = (uint64_t)job.escapes[task + 1] * 4 <= out.escapes_bytes;
+    if (mma)
+        fits = fits && (uint64_t)job.units[task + 1] * GLYD_RUN_ALIGN <= out.codes_bytes;
+    return fits;
+}
 
 static __device__ __forceinline__ void write_sm(uint4 *sm, const uint32_t *a, int lane)
 {
@@ -311,7 +322,7 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(pack_job job, pac
     __shared__ pack_shared s;
     shared_load<MMA>(&s, job);
     pack_run run;
-    if (!run_of(job, &run))
+    if (!run_of(job, &run) || !out_fits(out, job, run.task, MMA))
         return;
     int lane = (int)threadIdx.x % 32;
     if (lane == 0)
@@ -463,9 +474,14 @@ extern "C" glyd_status glyd_gpu_pack(const glyd_gpu_pack_args *args, const glyd_
         cuda_status(cudaMemcpyAsync(at[GLYD_ARRAY_BASES], job.bases,
                                     m->array[GLYD_ARRAY_BASES].bytes, cudaMemcpyDeviceToDevice, on),
                     "pack", err));
-    pack_out out = {(uint4 *)at[GLYD_ARRAY_SM], at[GLYD_ARRAY_CODES],
-                    (uint32_t *)at[GLYD_ARRAY_ESCAPE_INDEX], (uint32_t *)at[GLYD_ARRAY_ESCAPES],
-                    (uint32_t *)at[GLYD_ARRAY_ENTRIES]};
+    pack_out out = {};
+    out.sm = (uint4 *)at[GLYD_ARRAY_SM];
+    out.codes = at[GLYD_ARRAY_CODES];
+    out.escape_index = (uint32_t *)at[GLYD_ARRAY_ESCAPE_INDEX];
+    out.escapes = (uint32_t *)at[GLYD_ARRAY_ESCAPES];
+    out.entries = (uint32_t *)at[GLYD_ARRAY_ENTRIES];
+    out.codes_bytes = m->array[GLYD_ARRAY_CODES].bytes;
+    out.escapes_bytes = m->array[GLYD_ARRAY_ESCAPES].bytes;
     if (m->layout == GLYD_LAYOUT_MMA) {
         GLYD_TRY(cuda_status(cudaMemcpyAsync(at[GLYD_ARRAY_TABLE], job.code->table,
                                              GLYD_TABLE_BYTES, cudaMemcpyDeviceToDevice, on),
