@@ -2,7 +2,9 @@
  *
  * usage: glyd_gpu_bench [-l LAYOUTS] [-s SHAPES] [-m TOKENS] [-p cublas|fixed] [-c CSV] [-k COMMIT]
  *                       [-w] [-u]
- *   LAYOUTS, SHAPES, TOKENS are lists with commas; a shape is a name of the table below or OxK.
+ *   LAYOUTS, SHAPES, TOKENS are lists with commas; a shape is a name of the table below, the name
+ *   of a model there (all its shapes), "all", or OxK.
+ *   -s may be written --shapes
  *   -w  try every configuration of the kernel instead of the chosen one
  *   -u  time unpacking, too
  *
@@ -41,20 +43,27 @@ static const named_shape shapes[] = {
     {"qwen3-0.6b", "q06_o", 1024, 2048},
     {"qwen3-0.6b", "q06_gate_up", 6144, 1024},
     {"qwen3-0.6b", "q06_down", 1024, 3072},
+    {"qwen3-0.6b", "q06_lm_head", 151936, 1024},
     {"qwen3-4b", "q4_qkv", 6144, 2560},
     {"qwen3-4b", "q4_o", 2560, 4096},
     {"qwen3-4b", "q4_gate_up", 19456, 2560},
     {"qwen3-4b", "q4_down", 2560, 9728},
+    {"qwen3-4b", "q4_lm_head", 151936, 2560},
     {"qwen3-32b", "q32_qkv", 10240, 5120},
     {"qwen3-32b", "q32_o", 5120, 8192},
     {"qwen3-32b", "q32_gate_up", 51200, 5120},
     {"qwen3-32b", "q32_down", 5120, 25600},
+    {"qwen3-32b", "q32_lm_head", 151936, 5120},
+    {"llama-3.1-8b", "l8_qkv", 6144, 4096},
+    {"llama-3.1-8b", "l8_o", 4096, 4096},
     {"llama-3.1-8b", "l8_gate_up", 28672, 4096},
     {"llama-3.1-8b", "l8_down", 4096, 14336},
+    {"llama-3.1-8b", "l8_lm_head", 128256, 4096},
     {"llama-3.1-70b", "l70_qkv", 10240, 8192},
     {"llama-3.1-70b", "l70_o", 8192, 8192},
     {"llama-3.1-70b", "l70_gate_up", 57344, 8192},
     {"llama-3.1-70b", "l70_down", 8192, 28672},
+    {"llama-3.1-70b", "l70_lm_head", 128256, 8192},
 };
 
 /* cublas_v2.h overloads the name, so that its type has to be spelled out. */
@@ -69,6 +78,7 @@ typedef struct cublas {
     decltype(&cublasSetStream_v2) set_stream;
     gemm_function gemm;
     cublasHandle_t handle;
+    glyd_gpu_plans *plans;
 } cublas;
 
 typedef struct options {
@@ -153,6 +163,8 @@ static void cublas_open(cublas *c, cudaStream_t stream)
         c->set_stream(c->handle, stream) ||
         c->set_workspace(c->handle, device_alloc(32 << 20), 32 << 20))
         die("cuBLAS", "cannot start");
+    glyd_error err;
+    check_glyd(glyd_gpu_plans_create(NULL, &c->plans, &err), &err);
 }
 
 static void run_cublas(const cublas *c, const subject *s, int copy, int64_t tokens)
@@ -352,8 +364,9 @@ static void bench_tokens(const options *o, const cublas *c, const subject *s, in
     glyd_gpu_plan plan = glyd_gpu_plan_fixed(s->shape.rows, s->shape.cols);
     glyd_error err;
     if (!o->fixed)
-        check_glyd(glyd_gpu_plan_cublas(s->shape.rows, s->shape.cols, tokens, 0, &plan, &err),
-                   &err);
+        check_glyd(
+            glyd_gpu_plan_cublas(c->plans, s->shape.rows, s->shape.cols, tokens, 0, &plan, &err),
+            &err);
     check_cuda(cudaMemset(s->y, 0xff, (size_t)(tokens * s->shape.rows * 2)), "memset");
     const cudaGraphExec_t graphs[2] = {
         capture(s, stream, [&](int copy) { run_cublas(c, s, copy, tokens); }),
@@ -403,24 +416,30 @@ template <typename F> static void each(const char *list, F fn)
     }
 }
 
-static named_shape shape_of(const char *name)
+/* Call fn for each shape that a name stands for. */
+template <typename F> static void each_shape(const char *name, F fn)
 {
+    bool found = false;
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        if (strcmp(shapes[i].name, name) == 0)
-            return shapes[i];
+        if (strcmp(shapes[i].name, name) && strcmp(shapes[i].model, name) && strcmp("all", name))
+            continue;
+        fn(shapes[i]);
+        found = true;
     }
     long long rows, cols;
+    if (found)
+        return;
     if (sscanf(name, "%lldx%lld", &rows, &cols) != 2)
         die(name, "no such shape");
     named_shape s = {"-", "shape", rows, cols};
-    return s;
+    fn(s);
 }
 
-static void bench_shape(const options *o, const cublas *c, const char *name, glyd_pool *pool,
+static void bench_shape(const options *o, const cublas *c, named_shape shape, glyd_pool *pool,
                         cudaStream_t stream)
 {
     subject s = {};
-    s.shape = shape_of(name);
+    s.shape = shape;
     int64_t rows = s.shape.rows, cols = s.shape.cols, tokens_max = 1;
     each(o->tokens, [&](const char *part) {
         if (atoll(part) > tokens_max)
@@ -479,7 +498,7 @@ static void parse(options *o, int argc, char **argv)
         i++;
         if (strcmp(argv[i - 1], "-l") == 0)
             o->layouts = value;
-        else if (strcmp(argv[i - 1], "-s") == 0)
+        else if (strcmp(argv[i - 1], "-s") == 0 || strcmp(argv[i - 1], "--shapes") == 0)
             o->shapes = value;
         else if (strcmp(argv[i - 1], "-m") == 0)
             o->tokens = value;
@@ -513,7 +532,10 @@ int main(int argc, char **argv)
     glyd_error err;
     glyd_pool_options pool_options = {};
     check_glyd(glyd_pool_create(&pool_options, &pool, &err), &err);
-    each(o.shapes, [&](const char *name) { bench_shape(&o, &c, name, pool, stream); });
+    each(o.shapes, [&](const char *name) {
+        each_shape(name, [&](named_shape s) { bench_shape(&o, &c, s, pool, stream); });
+    });
+    glyd_gpu_plans_free(c.plans);
     glyd_pool_free(pool);
     if (o.csv)
         fclose(o.csv);

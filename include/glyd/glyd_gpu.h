@@ -13,13 +13,13 @@
  *   Every kernel keeps to it: the same plan gives the same bits at any number of tokens, in any
  *   layout, for any weights' coding. plan_cublas finds the plan that gives cuBLAS's own bits.
  *
- * A call allocates nothing, waits for nothing and keeps no state: it may be captured in a graph,
- * and any number of threads, streams and devices may be in calls at once. It works on the calling
- * thread's current device. `stream` is a cudaStream_t (NULL: the default stream).
- * On Hopper a product may start while kernels before it in its stream still run, if these allow it
- * (as products themselves do): it loads weights then, and waits before it reads X or writes Y. So
- * the arrays of a matrix must not be written by a kernel that lets its successors start early.
- * Where a call fails, nothing was launched and the CUDA context stays usable.
+ * A call allocates nothing, waits for nothing and keeps no state, unless it says so: it may be
+ * captured in a graph, and any number of threads, streams and devices may be in calls at once. It
+ * works on the calling thread's current device. `stream` is a cudaStream_t (NULL: the default
+ * stream). On Hopper a product may start while kernels before it in its stream still run, if these
+ * allow it (as products themselves do): it loads weights then, and waits before it reads X or
+ * writes Y. So the arrays of a matrix must not be written by a kernel that lets its successors
+ * start early. Where a call fails, nothing was launched and the CUDA context stays usable.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLYD_GPU_H
@@ -51,15 +51,39 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_matrix_check(const glyd_matrix *m,
  * the number of tokens and whatever the GPU. */
 GLYD_API glyd_gpu_plan glyd_gpu_plan_fixed(int64_t rows, int64_t cols);
 
-/* The plan by which this GPU's cuBLAS computes a product of `tokens` rows, found by asking its
- * heuristic as PyTorch asks it. Its answer is taken at its word; on an H200 it was wrong for one of
- * 176 products tried (1024 x 8192 at one token, four interleaved chains): where cuBLAS's bits
- * matter, compare once a shape. Loads libcublasLt when called: not for use under graph capture.
- * Errors: E_NOTFOUND (no libcublasLt), E_UNSUPPORTED (cuBLAS would not sum by slices: use an
- * unpacked matrix and cuBLAS itself where its bits are wanted), E_DEVICE. */
-GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plan_cublas(int64_t rows, int64_t cols,
-                                                          int64_t tokens, int has_bias,
-                                                          glyd_gpu_plan *plan, glyd_error *err);
+/* The workspaces that cuBLAS is given: what it computes depends on them. 0 stands for what PyTorch
+ * gives it on Hopper: 32 MiB (CUBLAS_WORKSPACE_CONFIG), and 1 MiB to cublasLt, which computes
+ * products with a bias (CUBLASLT_WORKSPACE_SIZE). */
+typedef struct glyd_gpu_plans_options {
+    size_t cublas_bytes, cublaslt_bytes;
+} glyd_gpu_plans_options;
+
+/* Plans by which cuBLAS computes, found once for each product and remembered. Belongs to the device
+ * that is current when it is created; one thread at a time uses it. `options` may be NULL.
+ * Errors: E_NOTFOUND (no libcublas or libcublasLt, which are loaded here), E_NODEVICE, E_NOMEM,
+ * E_DEVICE. */
+typedef struct glyd_gpu_plans glyd_gpu_plans;
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plans_create(const glyd_gpu_plans_options *options,
+                                                           glyd_gpu_plans **plans, glyd_error *err);
+GLYD_API void glyd_gpu_plans_free(glyd_gpu_plans *plans); /* NULL is allowed */
+
+/* Give device memory back but for the workspaces; what was found stays. */
+GLYD_API void glyd_gpu_plans_trim(glyd_gpu_plans *plans);
+
+/* The plan that gives the bits of cuBLAS as PyTorch's F.linear calls it: contiguous operands
+ * aligned to 256 bytes, the bias added in float32 before the rounding.
+ * Unless it is known already, cuBLAS computes a product of that size whose result tells the order
+ * of its sums, and up to 1,024 tiles of it, 16 rows by 8 tokens, spread over all, are computed by
+ * the plan that cuBLAS's heuristic speaks of, else by others; a plan may differ from that of one
+ * token more. It takes about half a millisecond, waits, and allocates
+ * 2 (rows cols + tokens (rows + cols)) bytes of device memory, which are kept for the next product:
+ * not for use under graph capture.
+ * Errors: E_UNSUPPORTED (not reproduced: no plan gives these bits; unpack the matrix and use cuBLAS
+ * itself where they are wanted), E_ARG (also for another device), E_NOMEM, E_DEVICE. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_plan_cublas(glyd_gpu_plans *plans, int64_t rows,
+                                                          int64_t cols, int64_t tokens,
+                                                          int has_bias, glyd_gpu_plan *plan,
+                                                          glyd_error *err);
 
 /* Y = X W^T (+ bias). All pointers but `weight` itself are device memory. */
 typedef struct glyd_gpu_linear_args {
@@ -92,6 +116,39 @@ GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_unpack(const glyd_matrix *m, int64
 GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_embed(const glyd_matrix *m, const int32_t *ids,
                                                     int64_t n_ids, uint16_t *out, int64_t stride,
                                                     void *stream, glyd_error *err);
+
+/* Packing: from bf16 in device memory to the arrays that glyd_pack makes, byte for byte. Array
+ * sizes depend on the weights, so it takes two calls and the caller's allocations between them. */
+typedef struct glyd_gpu_pack_args {
+    glyd_layout layout;   /* GLYD_LAYOUT_MMA12 or GLYD_LAYOUT_MMA */
+    int64_t rows, cols;   /* at least 1 each */
+    int64_t stride;       /* elements, at least cols */
+    const uint16_t *bf16; /* device memory, row r at bf16 + r * stride; fastest where rows start at
+                             multiples of 4 bytes */
+    void *workspace;      /* at least glyd_gpu_pack_workspace bytes, 256-byte aligned */
+    size_t workspace_bytes;
+} glyd_gpu_pack_args;
+
+/* Bytes of workspace that both calls need: about 1/1000 of the weights; 0 for what cannot be
+ * packed. */
+GLYD_API size_t glyd_gpu_pack_workspace(glyd_layout layout, int64_t rows, int64_t cols);
+
+/* First call: survey the weights. Fills *m with the layout, the shape and the bytes of each array
+ * (data NULL). Where packing would not make the matrix smaller, m->layout comes back
+ * GLYD_LAYOUT_BF16, with one array. Unlike the other calls it waits for the stream, once for mma12
+ * and twice for mma, so it is not for use under graph capture.
+ * Errors: E_ARG, E_NODEVICE, E_DEVICE. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack_survey(const glyd_gpu_pack_args *args,
+                                                          void *stream, glyd_matrix *m,
+                                                          glyd_error *err);
+
+/* Second call: write the arrays, in the same stream or ordered after it. *args and *m as they were,
+ * the workspace and the weights untouched, and data of each array that has bytes set to device
+ * memory, 16-byte aligned. Waits for nothing; nothing is written outside the arrays, whatever sizes
+ * *m gives. Errors: E_ARG, E_DEVICE. */
+GLYD_API GLYD_MUST_CHECK glyd_status glyd_gpu_pack(const glyd_gpu_pack_args *args,
+                                                   const glyd_matrix *m, void *stream,
+                                                   glyd_error *err);
 
 #ifdef __cplusplus
 }

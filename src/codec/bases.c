@@ -3,19 +3,13 @@
  * Lining up (layout mma): all rows share one prefix code, so their windows should lie alike about
  * their distributions. All rows start with the one base that leaves fewest escapes in all (the
  * lowest of those), or as near as their surveys reach. Then in rounds, until none changes or
- * ROUNDS_MAX are over, every row takes the base under which it costs least (the lowest of those) by
- * the code lengths of the round before: of each code, log2(total / count) in 1/256 bits; of an
- * escape, ESCAPE_BITS more than the cheapest.
+ * GLYD_BASES_ROUNDS are over, every row takes the base under which it costs least (the lowest of
+ * those) by the code lengths of the round before: of each code, log2(total / count) in 1/256 bits;
+ * of an escape, GLYD_BASES_ESCAPE_BITS more than the cheapest.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/bases.h"
 #include <string.h>
-
-enum {
-    ROUNDS_MAX = 12,
-    ESCAPE_BITS = 32,
-    FRACTION_BITS = 8,
-};
 
 /* The base of the window that holds most of these exponents, the lowest of those. */
 static int fullest_window(const uint64_t count[256])
@@ -82,24 +76,6 @@ int glyd_base_fewest(const glyd_survey *survey)
     return best;
 }
 
-/* log2(x) in 1/256 bits, rounded down, by squaring: x > 0. */
-static uint32_t log2_fixed(uint64_t x)
-{
-    uint32_t log = 0;
-    int shift = 0;
-    while (x >> shift > 1)
-        shift++;
-    uint64_t mantissa = shift > 31 ? x >> (shift - 31) : x << (31 - shift); /* in [2^31, 2^32) */
-    log = (uint32_t)shift;
-    for (int i = 0; i < FRACTION_BITS; i++) {
-        mantissa = mantissa * mantissa >> 31;
-        uint32_t bit = (uint32_t)(mantissa >> 32);
-        mantissa >>= bit;
-        log = log << 1 | bit;
-    }
-    return log;
-}
-
 /* The window that holds most of all rows' exponents; those that no survey counts are left out. */
 static void start_alike(const glyd_survey *surveys, int64_t rows, uint8_t *bases)
 {
@@ -123,20 +99,6 @@ static void count_codes(const glyd_survey *surveys, int64_t rows, const uint8_t 
         for (int code = 0; code < GLYD_WINDOW; code++)
             count[code] += from[code];
     }
-}
-
-/* The cost of each code, and of an escape in cost[GLYD_WINDOW]. */
-static void cost_codes(const uint64_t count[GLYD_WINDOW], uint32_t cost[GLYD_WINDOW + 1])
-{
-    uint64_t total = 0;
-    for (int code = 0; code < GLYD_WINDOW; code++)
-        total += count[code] + 1; /* one more: a code that does not come yet has a cost too */
-    uint32_t cheapest = UINT32_MAX;
-    for (int code = 0; code < GLYD_WINDOW; code++) {
-        cost[code] = log2_fixed(total) - log2_fixed(count[code] + 1);
-        cheapest = cost[code] < cheapest ? cost[code] : cheapest;
-    }
-    cost[GLYD_WINDOW] = cheapest + (ESCAPE_BITS << FRACTION_BITS);
 }
 
 static int cheapest_base(const glyd_survey *survey, const uint32_t cost[GLYD_WINDOW + 1])
@@ -164,10 +126,10 @@ void glyd_bases_align(const glyd_survey *surveys, int64_t rows, uint8_t *bases, 
     uint64_t count[GLYD_WINDOW];
     int changed = 1;
     start_alike(surveys, rows, bases);
-    for (int round = 0; round < ROUNDS_MAX && changed; round++) {
+    for (int round = 0; round < GLYD_BASES_ROUNDS && changed; round++) {
         uint32_t cost[GLYD_WINDOW + 1];
         count_codes(surveys, rows, bases, count);
-        cost_codes(count, cost);
+        glyd_bases_cost(count, cost);
         changed = 0;
         for (int64_t r = 0; r < rows; r++) {
             uint8_t base = (uint8_t)cheapest_base(&surveys[r], cost);
@@ -176,7 +138,5 @@ void glyd_bases_align(const glyd_survey *surveys, int64_t rows, uint8_t *bases, 
         }
     }
     count_codes(surveys, rows, bases, count);
-    *fill = 0;
-    for (int code = 1; code < GLYD_WINDOW; code++)
-        *fill = count[code] > count[*fill] ? code : *fill;
+    *fill = glyd_bases_fill(count);
 }

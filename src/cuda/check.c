@@ -43,6 +43,14 @@ glyd_status glyd_gpu_matrix_check(const glyd_matrix *m, glyd_error *err)
     return GLYD_OK;
 }
 
+glyd_status glyd_gpu_capability_check(int major, int minor, glyd_error *err)
+{
+    if (major < 8)
+        GLYD_FAIL(err, GLYD_E_NODEVICE, "a GPU of capability %d.%d, where 8.0 is the least", major,
+                  minor);
+    return GLYD_OK;
+}
+
 glyd_status glyd_gpu_rows_check(const glyd_matrix *m, int64_t row0, int64_t rows, const void *out,
                                 int64_t stride, glyd_error *err)
 {

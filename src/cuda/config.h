@@ -78,6 +78,8 @@ int glyd_gpu_config_candidate(const glyd_gpu_shape *shape, int i, glyd_gpu_confi
 /* Everything that glyd_gpu_linear refuses. */
 GLYD_MUST_CHECK glyd_status glyd_gpu_linear_check(const glyd_gpu_linear_args *args,
                                                   glyd_error *err);
+/* Refuse a GPU of capability major.minor that no kernel is compiled for. Errors: E_NODEVICE. */
+GLYD_MUST_CHECK glyd_status glyd_gpu_capability_check(int major, int minor, glyd_error *err);
 GLYD_MUST_CHECK glyd_status glyd_gpu_rows_check(const glyd_matrix *m, int64_t row0, int64_t rows,
                                                 const void *out, int64_t stride, glyd_error *err);
 

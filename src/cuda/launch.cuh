@@ -14,7 +14,13 @@ static inline glyd_status cuda_status(cudaError_t error, const char *what, glyd_
     if (error == cudaSuccess)
         return GLYD_OK;
     (void)cudaGetLastError(); /* else the next launch would report it again */
-    return glyd_error_set(err, GLYD_E_DEVICE, "%s: %s", what, cudaGetErrorString(error));
+    glyd_status status = GLYD_E_DEVICE;
+    if (error == cudaErrorMemoryAllocation)
+        status = GLYD_E_NOMEM;
+    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver ||
+        error == cudaErrorNoKernelImageForDevice)
+        status = GLYD_E_NODEVICE;
+    return glyd_error_set(err, status, "%s: %s", what, cudaGetErrorString(error));
 }
 
 static inline packed_arrays arrays_of(const glyd_matrix *m, const uint8_t *codes)

@@ -76,10 +76,7 @@ glyd_status glyd_k_linear_maps(const glyd_gpu_linear_args *args, const uint8_t *
 static glyd_status device_shape(glyd_gpu_shape *shape, glyd_error *err)
 {
     int device, major, minor;
-    cudaError_t error = cudaGetDevice(&device);
-    if (error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver)
-        GLYD_FAIL(err, GLYD_E_NODEVICE, "%s", cudaGetErrorString(error));
-    GLYD_TRY(cuda_status(error, "device", err));
+    GLYD_TRY(cuda_status(cudaGetDevice(&device), "device", err));
     GLYD_TRY(
         cuda_status(cudaDeviceGetAttribute(&shape->n_sms, cudaDevAttrMultiProcessorCount, device),
                     "device", err));
@@ -88,10 +85,7 @@ static glyd_status device_shape(glyd_gpu_shape *shape, glyd_error *err)
     GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
                          "device", err));
     shape->capability = 10 * major + minor;
-    if (major < 8)
-        GLYD_FAIL(err, GLYD_E_NODEVICE, "a GPU of capability %d.%d, where 8.0 is the least", major,
-                  minor);
-    return GLYD_OK;
+    return glyd_gpu_capability_check(major, minor, err);
 }
 
 extern "C" glyd_status glyd_gpu_linear_with(const glyd_gpu_linear_args *args,

@@ -13,29 +13,14 @@
  */
 #include "base/buf.h"
 #include "cuda/linear.h"
+#include "values.cuh"
 #include <cublas_v2.h>
-#include <cuda_runtime.h>
 #include <dlfcn.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { GUARD = 512, POISON = 0xa5 };
-
-typedef enum input_kind {
-    INPUT_ORDINARY,
-    INPUT_WIDE,
-    INPUT_CANCELLING,
-    INPUT_NONFINITE,
-    INPUT_DENORMAL,
-    INPUT_ESCAPES,
-    INPUT_KINDS,
-} input_kind;
-
-static const char *const input_names[INPUT_KINDS] = {
-    "ordinary", "wide", "cancelling", "nonfinite", "denormal", "escapes",
-};
 
 typedef cublasStatus_t (*gemm_function)(cublasHandle_t, cublasOperation_t, cublasOperation_t, int,
                                         int, int, const void *, const void *, cudaDataType, int,
@@ -45,6 +30,7 @@ typedef cublasStatus_t (*gemm_function)(cublasHandle_t, cublasOperation_t, cubla
 typedef struct cublas {
     cublasHandle_t handle;
     gemm_function gemm; /* NULL: there is no cuBLAS here */
+    glyd_gpu_plans *plans;
 } cublas;
 
 /* One case: values on the host and the device, and the packed matrix there. */
@@ -62,76 +48,6 @@ typedef struct subject {
 typedef struct counts {
     long ran, failed, skipped;
 } counts;
-
-static uint64_t random_state = 88172645463325252u;
-
-static uint32_t random_bits(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)(random_state >> 32);
-}
-
-static void die(const char *what, const char *why)
-{
-    fprintf(stderr, "kcheck: %s: %s\n", what, why);
-    exit(2);
-}
-
-static void check_cuda(cudaError_t error, const char *what)
-{
-    if (error != cudaSuccess)
-        die(what, cudaGetErrorString(error));
-}
-
-static void *device_alloc(size_t bytes)
-{
-    void *p;
-    check_cuda(cudaMalloc(&p, bytes ? bytes : 16), "memory");
-    return p;
-}
-
-static void *device_copy(const void *from, size_t bytes)
-{
-    void *p = device_alloc(bytes);
-    check_cuda(cudaMemcpy(p, from, bytes, cudaMemcpyHostToDevice), "copy");
-    return p;
-}
-
-static uint16_t bf16_of(float v)
-{
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
-static float gaussian(void)
-{
-    float u = ((float)random_bits() + 0.5f) / 4294967296.0f;
-    float v = (float)random_bits() / 4294967296.0f;
-    return sqrtf(-2 * logf(u)) * cosf(6.2831853f * v);
-}
-
-/* A weight of row `row`; X is made the same way with its own deviation. */
-static uint16_t make_value(input_kind kind, int64_t row, int64_t col, float deviation)
-{
-    uint16_t v = bf16_of(gaussian() * deviation * (float)(1 + row % 5));
-    switch (kind) {
-    case INPUT_WIDE: /* any finite exponent around one, so that sums stay finite */
-        return (uint16_t)((v & 0x807f) | (97 + random_bits() % 60) << 7);
-    case INPUT_CANCELLING:
-        return (uint16_t)(col & 1 ? 0xbf80 : 0x3f80) ^ (uint16_t)(random_bits() % 3 == 0);
-    case INPUT_NONFINITE:
-        return random_bits() % 997 == 0 ? (uint16_t)(0x7f80 | (random_bits() & 0x807f)) : v;
-    case INPUT_DENORMAL:
-        return random_bits() % 3 == 0 ? (uint16_t)(random_bits() & 0x807f) : v;
-    case INPUT_ESCAPES: /* one in sixteen far outside any window */
-        return random_bits() % 16 == 0 ? (uint16_t)((v & 0x807f) | (random_bits() % 250) << 7) : v;
-    default:
-        return v;
-    }
-}
 
 static void subject_make(subject *s)
 {
@@ -328,7 +244,7 @@ static void check_cublas(subject *s, const cublas *c, counts *n)
     glyd_error err;
     if (!c->gemm || s->x_stride != s->cols || s->y_stride != s->rows || s->cols % 8 ||
         s->rows % 8 ||
-        glyd_gpu_plan_cublas(s->rows, s->cols, s->tokens, 0, &plan, &err) != GLYD_OK) {
+        glyd_gpu_plan_cublas(c->plans, s->rows, s->cols, s->tokens, 0, &plan, &err) != GLYD_OK) {
         n->skipped++;
         return;
     }
@@ -401,6 +317,9 @@ static void cublas_open(cublas *c)
     if (!create || !workspace || !c->gemm || create(&c->handle) ||
         workspace(c->handle, device_alloc(32 << 20), 32 << 20))
         die("cuBLAS", "cannot start");
+    glyd_error err;
+    if (glyd_gpu_plans_create(NULL, &c->plans, &err) != GLYD_OK)
+        die("plans", err.text);
 }
 
 static void check_case(int64_t rows, int64_t cols, int64_t tokens, input_kind kind, bool odd,
@@ -456,6 +375,7 @@ int main(int argc, char **argv)
             }
         }
     }
+    glyd_gpu_plans_free(c.plans);
     printf("kcheck: %ld checks, %ld failed, %ld skipped\n", n.ran, n.failed, n.skipped);
     return n.failed ? 1 : 0;
 }

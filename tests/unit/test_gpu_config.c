@@ -214,13 +214,23 @@ static void test_plan_fixed(void **state)
     assert_int_equal(glyd_gpu_plan_fixed(4096, 4096).slices, 4);
 }
 
+static void test_capability(void **state)
+{
+    (void)state;
+    glyd_error err;
+    assert_ok(glyd_gpu_capability_check(8, 0, &err));
+    assert_ok(glyd_gpu_capability_check(12, 0, &err));
+    assert_int_equal(glyd_gpu_capability_check(7, 5, &err), GLYD_E_NODEVICE);
+    assert_non_null(strstr(err.text, "7.5"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matrix_check), cmocka_unit_test(test_linear_check),
         cmocka_unit_test(test_workspace),    cmocka_unit_test(test_rows_check),
         cmocka_unit_test(test_configs_fit),  cmocka_unit_test(test_other_gpus_get_the_plain_kernel),
-        cmocka_unit_test(test_plan_fixed),
+        cmocka_unit_test(test_plan_fixed),   cmocka_unit_test(test_capability),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
