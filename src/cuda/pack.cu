@@ -134,13 +134,20 @@ static __device__ __forceinline__ uint32_t code_block(uint32_t *pair, const uint
     return escapes;
 }
 
-/* The bits of a step, registers i and i + 1. Returns how many there are. */
-static __device__ __forceinline__ int step_bits(uint32_t *bits, const uint32_t *pair, int i,
-                                                const pack_shared &s)
+/* The bits of step `step` of a block, of each of the lane's N streams, and how many there are. */
+template <int N>
+static __device__ __forceinline__ void step_bits(uint32_t *bits, int *n, const uint32_t *pair,
+                                                 int step, const pack_shared &s)
 {
-    int n = s.bits[pair[i]];
-    *bits = (uint32_t)s.code[pair[i]] | (uint32_t)s.code[pair[i + 1]] << n;
-    return n + s.bits[pair[i + 1]];
+    constexpr int streams = N * GLYD_LANES;
+#pragma unroll
+    for (int k = 0; k < N; k++) {
+        const uint32_t *of = pair + 4 * glyd_step_group(streams, step);
+        uint32_t first = of[glyd_step_register(streams, k * GLYD_LANES, step, 0)];
+        uint32_t second = of[glyd_step_register(streams, k * GLYD_LANES, step, 1)];
+        bits[k] = (uint32_t)s.code[first] | (uint32_t)s.code[second] << s.bits[first];
+        n[k] = s.bits[first] + s.bits[second];
+    }
 }
 
 /* Count the pairs under the chosen bases. */
@@ -169,27 +176,35 @@ static __global__ void __launch_bounds__(THREADS) pairs_kernel(pack_job job)
         atomicAdd((count64 *)&job.totals->pairs[threadIdx.x], (count64)count[threadIdx.x]);
 }
 
-/* Each run's escapes and, for mma, units of its stream. */
-template <bool MMA> static __global__ void __launch_bounds__(THREADS) measure_kernel(pack_job job)
+/* Each run's escapes and, for mma, units of its words. N: streams of a lane, 0 for mma12. */
+template <int N> static __global__ void __launch_bounds__(THREADS) measure_kernel(pack_job job)
 {
+    constexpr bool MMA = N > 0;
+    constexpr int EACH = N ? N : 1, STEPS = 2 * GLYD_BLOCK_GROUPS / EACH;
     __shared__ pack_shared s;
     shared_load<MMA>(&s, job);
     pack_run run;
     if (!run_of(job, &run))
         return;
-    int lane = (int)threadIdx.x % 32, first = run_first_words(run.end - run.first);
-    int in_buffer = 32 * first;
-    int step = 0, steps = (run.end - run.first) * GLYD_BLOCK_STEPS;
-    uint32_t escapes = 0, words = (uint32_t)first;
+    int lane = (int)threadIdx.x % 32, held[EACH];
+#pragma unroll
+    for (int k = 0; k < EACH; k++)
+        held[k] = 32 * RUN_FIRST_WORDS;
+    int step = 0, steps = (run.end - run.first) * STEPS;
+    uint32_t escapes = 0, words = RUN_FIRST_WORDS * EACH;
     for (int block = run.first; block < run.end; block++) {
-        uint32_t a[REGISTERS], pair[REGISTERS], bits;
+        uint32_t a[REGISTERS], pair[REGISTERS];
         load_block(a, job, run, block, lane);
         escapes += (uint32_t)__popc(code_block<MMA>(pair, a, run, s));
         if constexpr (MMA) {
 #pragma unroll
-            for (int i = 0; i < REGISTERS; i += 2) {
-                int n = step_bits(&bits, pair, i, s);
-                words += run_deals(&in_buffer, n, step++, steps) ? 1 : 0;
+            for (int i = 0; i < STEPS; i++, step++) {
+                uint32_t bits[EACH];
+                int n[EACH];
+                step_bits<EACH>(bits, n, pair, i, s);
+#pragma unroll
+                for (int k = 0; k < EACH; k++)
+                    words += run_deals(&held[k], n[k], step, steps, EACH * GLYD_LANES) ? 1 : 0;
             }
         }
     }
@@ -316,9 +331,11 @@ static __device__ __forceinline__ void write_index(const pack_out &out, const pa
     }
 }
 
-template <bool MMA>
+template <int N>
 static __global__ void __launch_bounds__(THREADS) write_kernel(pack_job job, pack_out out)
 {
+    constexpr bool MMA = N > 0;
+    constexpr int EACH = N ? N : 1, STEPS = 2 * GLYD_BLOCK_GROUPS / EACH;
     __shared__ pack_shared s;
     shared_load<MMA>(&s, job);
     pack_run run;
@@ -328,7 +345,7 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(pack_job job, pac
     if (lane == 0)
         write_index(out, job, run, MMA);
     uint32_t *escape = out.escapes + job.escapes[run.task];
-    run_writer writer;
+    run_writer<EACH> writer;
     if constexpr (MMA) {
         uint8_t *stream = out.codes + (int64_t)job.units[run.task] * GLYD_RUN_ALIGN;
         run_write_open(&writer, (uint32_t *)stream, run.end - run.first, lane);
@@ -341,9 +358,10 @@ static __global__ void __launch_bounds__(THREADS) write_kernel(pack_job job, pac
         write_sm(out.sm + at * (GLYD_BLOCK_SM_WORDS / 4), a, lane);
         if constexpr (MMA) {
 #pragma unroll
-            for (int i = 0; i < REGISTERS; i += 2) {
-                uint32_t bits;
-                int n = step_bits(&bits, pair, i, s);
+            for (int i = 0; i < STEPS; i++) {
+                uint32_t bits[EACH];
+                int n[EACH];
+                step_bits<EACH>(bits, n, pair, i, s);
                 run_write_step(&writer, bits, n, lane);
             }
         } else {
@@ -393,14 +411,21 @@ static unsigned grid_of(const pack_job &job)
     return (unsigned)((job.tasks + WARPS - 1) / WARPS);
 }
 
+/* Whether a lane has two streams. */
+static bool is_wide(const pack_job &job)
+{
+    return glyd_run_streams(job.blocks) == GLYD_STREAMS_MAX;
+}
+
 /* Where the escapes and words of each run begin. */
 static glyd_status measure(const pack_job &job, bool mma, cudaStream_t stream, glyd_error *err)
 {
     if (mma) {
-        measure_kernel<true><<<grid_of(job), THREADS, 0, stream>>>(job);
+        auto kernel = is_wide(job) ? measure_kernel<2> : measure_kernel<1>;
+        kernel<<<grid_of(job), THREADS, 0, stream>>>(job);
         scan_kernel<<<1, SCAN_THREADS, 0, stream>>>(job.units, job.tasks, &job.totals->units);
     } else {
-        measure_kernel<false><<<grid_of(job), THREADS, 0, stream>>>(job);
+        measure_kernel<0><<<grid_of(job), THREADS, 0, stream>>>(job);
     }
     scan_kernel<<<1, SCAN_THREADS, 0, stream>>>(job.escapes, job.tasks, NULL);
     return cuda_status(cudaGetLastError(), "pack", err);
@@ -486,9 +511,10 @@ extern "C" glyd_status glyd_gpu_pack(const glyd_gpu_pack_args *args, const glyd_
         GLYD_TRY(cuda_status(cudaMemcpyAsync(at[GLYD_ARRAY_TABLE], job.code->table,
                                              GLYD_TABLE_BYTES, cudaMemcpyDeviceToDevice, on),
                              "pack", err));
-        write_kernel<true><<<grid_of(job), THREADS, 0, on>>>(job, out);
+        auto kernel = is_wide(job) ? write_kernel<2> : write_kernel<1>;
+        kernel<<<grid_of(job), THREADS, 0, on>>>(job, out);
     } else {
-        write_kernel<false><<<grid_of(job), THREADS, 0, on>>>(job, out);
+        write_kernel<0><<<grid_of(job), THREADS, 0, on>>>(job, out);
     }
     return cuda_status(cudaGetLastError(), "pack", err);
 }
