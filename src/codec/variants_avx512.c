@@ -5,7 +5,8 @@
  * j, q, t: one permutation.
  * decode keeps a stream's 96 bits as three 32-bit words in three registers. A step's 22 bits are
  * always in the low one. Words are dealt by an expansion under the mask of the streams that want
- * one. SPDX-License-Identifier: Apache-2.0
+ * one.
+ * SPDX-License-Identifier: Apache-2.0
  */
 #include "codec/load.h"
 #include "codec/variants.h"

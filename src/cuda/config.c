@@ -11,15 +11,17 @@ enum {
     BLOCK_BYTES = (GLYD_BLOCK_SM_WORDS + GLYD_BLOCK_CODE_WORDS) * 4,
     X_ROW_BYTES = GLYD_BLOCK_COLS * 2,
     SM_REGISTERS = 65536,
-    GPU_BYTES_A_CYCLE = 2300,   /* of memory, all SMs together */
-    L2_BYTES_A_CYCLE = 5500,    /* of the second-level cache, all SMs together */
-    SM_BYTES_A_CYCLE = 22,      /* what one SM can take in */
-    FEW_ISSUE_CYCLES = 32,      /* FEW: of an SM's four schedulers, a block's instructions */
-    DECODE_BLOCK_CYCLES = 1100, /* a warp's that decodes a stream, from one block to the next */
-    DECODE_ISSUE_CYCLES = 110,  /* of an SM's four schedulers, a block's decoding */
-    EXPAND_CYCLES = 160,        /* of an SM, to decode a block beforehand */
-    FEW_LAUNCH_CYCLES = 3000,   /* filling the ring and writing results, a round of CTAs */
-    FEW_CTA_CYCLES = 200,       /* each CTA more an SM */
+    GPU_BYTES_A_CYCLE = 2300,    /* of memory, all SMs together */
+    L2_BYTES_A_CYCLE = 5500,     /* of the second-level cache, all SMs together */
+    SM_BYTES_A_CYCLE = 22,       /* what one SM can take in */
+    FEW_ISSUE_CYCLES = 32,       /* FEW: of an SM's four schedulers, a block's instructions */
+    DECODE_BLOCK_CYCLES = 1100,  /* a warp's that decodes a stream, from one block to the next */
+    DECODE_ISSUE_CYCLES = 106,   /* of an SM's four schedulers, a block's decoding */
+    EXPAND_CYCLES = 112,         /* of an SM, to decode a block beforehand, */
+    EXPAND_LAUNCH_CYCLES = 7000, /* and to begin and end that */
+    FEW_LAUNCH_CYCLES = 3000,    /* filling the ring and writing results, a round of CTAs */
+    STREAM_LAUNCH_CYCLES = 6000, /* the same where the kernel decodes streams */
+    FEW_CTA_CYCLES = 200,        /* each CTA more an SM */
     MANY_LAUNCH_CYCLES = 5000,
     WARPGROUP_ROWS = 64,
     HERE_BLOCK_CYCLES = 1085, /* a multiplying warp's that decodes its streams, */
@@ -110,7 +112,8 @@ static int64_t stream_cycles(const glyd_gpu_shape *s, int units, int decoders)
     int64_t blocks = glyd_gpu_slice_blocks(s->cols, s->slices);
     int64_t runs = ceil_div(blocks, GLYD_RUN_BLOCKS);
     int64_t turns = ceil_div(runs, decoders), side = runs < decoders ? runs : decoders;
-    int64_t decode = max64(DECODE_BLOCK_CYCLES, (int64_t)units * decoders * DECODE_ISSUE_CYCLES);
+    int64_t issue = (int64_t)units * (decoders * DECODE_ISSUE_CYCLES + FEW_ISSUE_CYCLES);
+    int64_t decode = max64(DECODE_BLOCK_CYCLES, issue);
     return GLYD_RUN_BLOCKS * (turns * decode + (side - 1) * few_block_cycles(8));
 }
 
@@ -147,7 +150,7 @@ static int64_t ahead_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
     };
     int64_t ctas = config->grid_rows * config->grid_tokens;
     return ceil_div(ctas, s->n_sms) *
-           (stream_cycles(s, units, 1 << decoders_log2) + FEW_LAUNCH_CYCLES);
+           (stream_cycles(s, units, 1 << decoders_log2) + STREAM_LAUNCH_CYCLES);
 }
 
 /* As few_try, where the warps that multiply decode the streams. */
@@ -179,8 +182,8 @@ static int64_t here_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu
     int64_t issue = HERE_ISSUE_CYCLES + 2 * (n - 8);
     int64_t step = max64(HERE_BLOCK_CYCLES, resident * units * issue);
     int64_t rounds = ceil_div(ctas, slots);
-    return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + FEW_LAUNCH_CYCLES +
-           (rounds - 1) * FEW_LAUNCH_CYCLES / (2 * per_sm) + (per_sm - 1) * FEW_CTA_CYCLES;
+    return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + STREAM_LAUNCH_CYCLES +
+           (rounds - 1) * STREAM_LAUNCH_CYCLES / (2 * per_sm) + (per_sm - 1) * FEW_CTA_CYCLES;
 }
 
 /* MANY's tiles, and a CTA's cycles from one block to the next. */
@@ -218,7 +221,7 @@ enum {
     N_MANY = sizeof many_tiles / sizeof *many_tiles,
     FEW_PER_SM = 4,
     N_FEW = GLYD_GPU_FEW_UNITS_MAX * FEW_PER_SM,
-    AHEAD_DECODERS = 3, /* 1, 2 or 4 */
+    AHEAD_DECODERS = 2, /* 1 or 2; 4 were slower throughout */
     N_AHEAD = GLYD_GPU_FEW_UNITS_MAX * AHEAD_DECODERS,
     HERE_PER_SM = 2,
     N_HERE = GLYD_GPU_FEW_HERE_UNITS_MAX * HERE_PER_SM,
@@ -255,7 +258,8 @@ static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config
     }
     config->expand = streams;
     if (streams && cycles < INT64_MAX)
-        cycles += EXPAND_CYCLES * glyd_tiles_of(s->rows) * glyd_blocks_of(s->cols) / s->n_sms;
+        cycles += EXPAND_CYCLES * glyd_tiles_of(s->rows) * glyd_blocks_of(s->cols) / s->n_sms +
+                  EXPAND_LAUNCH_CYCLES;
     return cycles;
 }
 
