@@ -498,8 +498,8 @@ static __device__ __forceinline__ void few_feed(const few_args &p, const linear_
         few_feed_tokens<FROM>(p, maps, NT * 8, l.ring, l.full);
 }
 
-/* All others. What they read of memory themselves they ask for first: once the rings are being
- * filled, an answer takes microseconds. */
+/* All others. What decoding needs of memory is asked for first: once the rings are being filled, an
+ * answer takes microseconds. Without streams that order was slower on small matrices. */
 template <int NT, glyd_gpu_codes FROM>
 static __device__ __forceinline__ void few_work(const few_args &p, const few_layout &l,
                                                 const few_planes &f)
@@ -524,13 +524,14 @@ static __device__ __forceinline__ void few_work(const few_args &p, const few_lay
             return;
         }
     }
+    if constexpr (FROM == GLYD_GPU_CODES_PLANE)
+        group_sync(4, (int)blockDim.x); /* the barriers are there */
     few_walk k = few_start<NT, FROM>(p, l.ring, l.full);
-    if constexpr (FROM == GLYD_GPU_CODES_HERE)
-        few_open_streams(p, &k, l.words);
-    group_sync(4, (int)blockDim.x); /* the barriers are there */
     if constexpr (FROM != GLYD_GPU_CODES_PLANE) {
-        uint32_t lookup = lookup_make(l.lookup, l.scratch, table, thread, threads);
-        k.lookup = lookup;
+        if constexpr (FROM == GLYD_GPU_CODES_HERE)
+            few_open_streams(p, &k, l.words);
+        group_sync(4, (int)blockDim.x);
+        k.lookup = lookup_make(l.lookup, l.scratch, table, thread, threads);
     }
     float sum[NT][4] = {};
     few_chain<NT, FROM>(p, f, k, sum);
