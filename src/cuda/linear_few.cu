@@ -491,7 +491,10 @@ static __device__ __forceinline__ void few_feed(const few_args &p, const linear_
     if (first && one)
         few_barriers(p, l, f, FROM == GLYD_GPU_CODES_AHEAD);
     group_sync(3, 2 * GLYD_LANES); /* the barriers are there */
-    group_arrive(4, (int)blockDim.x);
+    if constexpr (FROM == GLYD_GPU_CODES_PLANE)
+        group_sync(4, (int)blockDim.x); /* else what the others read would come behind the ring */
+    else
+        group_arrive(4, (int)blockDim.x);
     if (first && one)
         few_feed_weights<FROM>(p, maps, NT * 8, l.ring, l.full);
     else if (one)
@@ -499,7 +502,7 @@ static __device__ __forceinline__ void few_feed(const few_args &p, const linear_
 }
 
 /* All others. What decoding needs of memory is asked for first: once the rings are being filled, an
- * answer takes microseconds. Without streams that order was slower on small matrices. */
+ * answer takes microseconds. */
 template <int NT, glyd_gpu_codes FROM>
 static __device__ __forceinline__ void few_work(const few_args &p, const few_layout &l,
                                                 const few_planes &f)
