@@ -183,7 +183,7 @@ static int64_t here_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu
     int64_t step = max64(HERE_BLOCK_CYCLES, resident * units * issue);
     int64_t rounds = ceil_div(ctas, slots);
     return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + STREAM_LAUNCH_CYCLES +
-           (rounds - 1) * STREAM_LAUNCH_CYCLES / (2 * per_sm) + (per_sm - 1) * FEW_CTA_CYCLES;
+           (rounds - 1) * STREAM_LAUNCH_CYCLES / 2 + (per_sm - 1) * FEW_CTA_CYCLES;
 }
 
 /* MANY's tiles, and a CTA's cycles from one block to the next. */
