@@ -54,6 +54,7 @@ struct glyd_exchange {
     char origin[256];       /* an allowed one; empty: none came */
     glyd_buf body;
     bool is_too_large;
+    bool is_old;     /* HTTP/1.0 */
     json_t *request; /* the body as an object, for routes that take one */
 
     pthread_mutex_t lock; /* of what follows */

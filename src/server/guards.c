@@ -67,7 +67,7 @@ bool glyd_address_is_local(const char *address)
            memcmp(&six, &in6addr_loopback, sizeof six) == 0;
 }
 
-static bool is_address(const char *host)
+bool glyd_address_is_one(const char *host)
 {
     unsigned char bytes[sizeof(struct in6_addr)];
     return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
@@ -107,9 +107,13 @@ static const char *header_of(struct MHD_Connection *c, const char *name)
 static bool check_host(glyd_exchange *x, const char *host)
 {
     char name[HOST_BYTES];
-    if (!host) /* HTTP/1.0, which no browser speaks; the HTTP library refuses 1.1 without one */
+    if (!host && x->is_old) /* no browser speaks it */
         return true;
-    if (host_name(host, name) && (is_local_name(name) || is_address(name) ||
+    if (!host) {
+        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, NULL, "The Host header is missing.");
+        return false;
+    }
+    if (host_name(host, name) && (is_local_name(name) || glyd_address_is_one(name) ||
                                   glyd_names_have(&x->server->hosts, name, strlen(name))))
         return true;
     glyd_exchange_fail(x, MHD_HTTP_MISDIRECTED_REQUEST, NULL,

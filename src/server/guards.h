@@ -19,6 +19,9 @@ bool glyd_guards_pass(glyd_exchange *x, struct MHD_Connection *connection, bool 
 /* SHA-256 of a key. */
 GLYD_MUST_CHECK glyd_status glyd_key_hash(const char *key, uint8_t hash[GLYD_KEY_HASH_BYTES]);
 
+/* Whether a text is an address, IPv4 or IPv6. */
+bool glyd_address_is_one(const char *text);
+
 /* Whether an address ("127.0.0.1", "::1") is of this machine alone. */
 bool glyd_address_is_local(const char *address);
 

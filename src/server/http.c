@@ -206,7 +206,6 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
 {
     glyd_server *server = arg;
     glyd_exchange *x = *slot;
-    (void)version;
     if (!x) {
         x = glyd_exchange_create(server);
         if (!x)
@@ -214,6 +213,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         *slot = x;
         x->connection = connection;
         x->link = link_of(connection);
+        x->is_old = strcmp(version, "HTTP/1.1") != 0;
         snprintf(x->method, sizeof x->method, "%s", method);
         snprintf(x->path, sizeof x->path, "%s", url);
         glyd_watcher_begin(server->watcher, x->link, x);

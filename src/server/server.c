@@ -84,6 +84,8 @@ static glyd_status read_names(glyd_server *s, const glyd_server_options *o, glyd
         GLYD_FAIL(err, GLYD_E_ARG, "the API key is empty");
     if (o->api_key && glyd_key_hash(o->api_key, s->key_hash) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
+    if (!glyd_address_is_one(o->host))
+        GLYD_FAIL(err, GLYD_E_ARG, "%s: an address is needed, such as 127.0.0.1", o->host);
     if (!o->api_key && !glyd_address_is_local(o->host))
         GLYD_FAIL(err, GLYD_E_ARG,
                   "%s can be reached by other machines: set a key by --api-key or GLYD_API_KEY",
