@@ -17,6 +17,7 @@ enum {
     TICK_MS = 1000,
     HEADER_S = 120, /* from connecting, or the last answer, to a whole header; idling included */
     BODY_S = 300,   /* to a whole body */
+    CLOSED_S = 2,   /* the same once the other side has closed: nothing more can come */
     PING_S = 10,    /* of silence in a stream */
 };
 
@@ -55,7 +56,7 @@ static void tick(glyd_watcher *w)
     double now = glyd_clock_s();
     pthread_mutex_lock(&w->lock);
     for (glyd_connection *c = w->first; c; c = c->next) {
-        double limit_s = c->exchange ? BODY_S : HEADER_S;
+        double limit_s = c->is_closed ? CLOSED_S : c->exchange ? BODY_S : HEADER_S;
         if (c->is_working)
             ping(c->exchange, now);
         else if (now - c->since_s > limit_s)
