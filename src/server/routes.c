@@ -26,6 +26,12 @@ static const glyd_route routes[] = {
      "An answer to a conversation"},
     {"POST", "/completions", glyd_serve_completions, true, false, GLYD_DIALECT_OPENAI,
      "What follows a text"},
+    {"POST", "/responses", glyd_serve_responses, true, false, GLYD_DIALECT_OPENAI,
+     "A turn of a conversation, in OpenAI's newer form"},
+    {"POST", "/messages", glyd_serve_messages, true, false, GLYD_DIALECT_ANTHROPIC,
+     "A turn of a conversation, in Anthropic's form"},
+    {"POST", "/messages/count_tokens", glyd_serve_count_tokens, true, false, GLYD_DIALECT_ANTHROPIC,
+     "How many tokens a conversation has, in Anthropic's form"},
 };
 
 const glyd_route *glyd_route_at(size_t i)
