@@ -41,7 +41,6 @@ typedef struct glyd_route {
     bool needs_key;
     bool is_quick; /* answered by the polling thread itself: no JSON, no engine */
     glyd_dialect dialect;
-    const char *summary; /* for openapi.json */
 } glyd_route;
 
 struct glyd_exchange {

@@ -6,38 +6,23 @@
 
 /* As in vLLM, what tells nothing of the conversation needs no key. */
 static const glyd_route routes[] = {
-    {"GET", "/health", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI,
-     "200 while the engine runs"},
-    {"GET", "/ping", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI, "As /health"},
-    {"POST", "/ping", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI, "As /health"},
-    {"GET", "/version", glyd_serve_version, false, true, GLYD_DIALECT_OPENAI,
-     "The server's version"},
-    {"GET", "/load", glyd_serve_load, false, true, GLYD_DIALECT_OPENAI,
-     "Requests that are being answered"},
-    {"GET", "/metrics", glyd_serve_metrics, false, true, GLYD_DIALECT_OPENAI,
-     "Figures for Prometheus, under vLLM's names"},
-    {"GET", "/models", glyd_serve_models, true, true, GLYD_DIALECT_OPENAI,
-     "The models that are served"},
-    {"POST", "/tokenize", glyd_serve_tokenize, false, false, GLYD_DIALECT_OPENAI,
-     "Token ids of a text or of messages"},
-    {"POST", "/detokenize", glyd_serve_detokenize, false, false, GLYD_DIALECT_OPENAI,
-     "The text of token ids"},
-    {"POST", "/chat/completions", glyd_serve_chat, true, false, GLYD_DIALECT_OPENAI,
-     "An answer to a conversation"},
-    {"POST", "/completions", glyd_serve_completions, true, false, GLYD_DIALECT_OPENAI,
-     "What follows a text"},
-    {"POST", "/responses", glyd_serve_responses, true, false, GLYD_DIALECT_OPENAI,
-     "A turn of a conversation, in OpenAI's newer form"},
-    {"POST", "/messages", glyd_serve_messages, true, false, GLYD_DIALECT_ANTHROPIC,
-     "A turn of a conversation, in Anthropic's form"},
-    {"POST", "/messages/count_tokens", glyd_serve_count_tokens, true, false, GLYD_DIALECT_ANTHROPIC,
-     "How many tokens a conversation has, in Anthropic's form"},
+    {"GET", "/health", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI},
+    {"GET", "/ping", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI},
+    {"POST", "/ping", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI},
+    {"GET", "/version", glyd_serve_version, false, true, GLYD_DIALECT_OPENAI},
+    {"GET", "/load", glyd_serve_load, false, true, GLYD_DIALECT_OPENAI},
+    {"GET", "/metrics", glyd_serve_metrics, false, true, GLYD_DIALECT_OPENAI},
+    {"GET", "/openapi.json", glyd_serve_openapi, false, true, GLYD_DIALECT_OPENAI},
+    {"GET", "/models", glyd_serve_models, true, true, GLYD_DIALECT_OPENAI},
+    {"POST", "/tokenize", glyd_serve_tokenize, false, false, GLYD_DIALECT_OPENAI},
+    {"POST", "/detokenize", glyd_serve_detokenize, false, false, GLYD_DIALECT_OPENAI},
+    {"POST", "/chat/completions", glyd_serve_chat, true, false, GLYD_DIALECT_OPENAI},
+    {"POST", "/completions", glyd_serve_completions, true, false, GLYD_DIALECT_OPENAI},
+    {"POST", "/responses", glyd_serve_responses, true, false, GLYD_DIALECT_OPENAI},
+    {"POST", "/messages", glyd_serve_messages, true, false, GLYD_DIALECT_ANTHROPIC},
+    {"POST", "/messages/count_tokens", glyd_serve_count_tokens, true, false,
+     GLYD_DIALECT_ANTHROPIC},
 };
-
-const glyd_route *glyd_route_at(size_t i)
-{
-    return i < sizeof routes / sizeof *routes ? &routes[i] : NULL;
-}
 
 const glyd_route *glyd_route_find(const char *method, const char *path, bool *is_known)
 {

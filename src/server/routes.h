@@ -10,9 +10,6 @@
  * NULL: *is_known tells whether the path has a route of another method. */
 const glyd_route *glyd_route_find(const char *method, const char *path, bool *is_known);
 
-/* Walk the table; NULL at its end. */
-const glyd_route *glyd_route_at(size_t i);
-
 /* The handlers, by file. */
 void glyd_serve_health(glyd_exchange *x);
 void glyd_serve_version(glyd_exchange *x);

@@ -1,6 +1,7 @@
 /* service.c - what is known of the server itself: health, version, load, models, metrics.
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "server/embedded.h"
 #include "server/errors.h"
 #include "server/routes.h"
 #include "server/state.h"
@@ -61,4 +62,10 @@ void glyd_serve_metrics(glyd_exchange *x)
     else
         glyd_exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
     glyd_buf_free(&text);
+}
+
+void glyd_serve_openapi(glyd_exchange *x)
+{
+    glyd_exchange_reply(x, MHD_HTTP_OK, "application/json", glyd_openapi_json,
+                        glyd_openapi_json_bytes);
 }
