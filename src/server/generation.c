@@ -144,6 +144,7 @@ static void hand_over(glyd_sequence *s, const glyd_token *token, glyd_span text)
     s->generation->writer->token(s, token, text);
     if (!s->answer)
         return;
+    s->n_reasoning += token->id >= 0 && glyd_answer_is_reasoning(s->answer);
     if (glyd_answer_push(s->answer, token->id, (const char *)text.data, text.bytes, &error) !=
         GLYD_OK)
         glyd_generation_fail(s->generation, &error);
@@ -498,6 +499,7 @@ glyd_usage glyd_generation_usage(const glyd_generation *g)
         usage.prompt += (int64_t)g->prompts[i].n;
     for (int i = 0; i < g->n_sequences; i++) {
         usage.answer += g->sequences[i].n_made;
+        usage.reasoning += g->sequences[i].n_reasoning;
         if (i % g->params.n == 0)
             usage.cached += g->sequences[i].result.n_reused;
     }

@@ -21,6 +21,7 @@ typedef struct glyd_sequence {
     glyd_answer *answer; /* owned; takes the text apart for the writer's `event`; may be NULL */
     glyd_constraint *constraint; /* owned; what the model may write; NULL: anything */
     int n_made;                  /* tokens so far; at the end the stop token too */
+    int n_reasoning;             /* of these, reasoning */
     const char *finish;          /* set at the end: "stop", "length", "abort", "error" */
     int which_stop;              /* the stop string that ended it; -1: none */
     int32_t stop_id;             /* a stop_token_ids' id that ended it; -1: none */
@@ -80,7 +81,8 @@ void glyd_sequence_stop(glyd_sequence *s);
 void glyd_generation_fail(glyd_generation *g, const glyd_error *error);
 
 typedef struct glyd_usage {
-    int64_t prompt, cached, answer;
+    int64_t prompt, cached;    /* tokens of prompts, and those found in the prefix cache */
+    int64_t answer, reasoning; /* tokens of answers, and those that were reasoning */
 } glyd_usage;
 
 glyd_usage glyd_generation_usage(const glyd_generation *g);

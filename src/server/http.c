@@ -66,6 +66,7 @@ static void add_headers(const glyd_exchange *x, struct MHD_Response *response)
 {
     char text[16];
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "X-Request-Id", x->id);
     if (x->content_type && x->out.bytes + (x->phase == GLYD_PHASE_STREAMING) > 0)
         MHD_add_response_header(response, "Content-Type", x->content_type);
     if (x->phase == GLYD_PHASE_STREAMING)

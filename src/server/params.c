@@ -145,11 +145,32 @@ static bool read_stream(glyd_exchange *x, glyd_params *p)
            glyd_request_bool(x, options, "continuous_usage_stats", &p->usage_in_each);
 }
 
+/* Fields that would change the answer, and that are not built: ignored, they would mislead. */
+static bool refuse_unbuilt(glyd_exchange *x)
+{
+    static const char *const names[] = {
+        "guided_json",     "guided_regex", "guided_choice",     "guided_grammar",
+        "use_beam_search", "bad_words",    "logits_processors", "thinking_token_budget"};
+    int64_t best_of = 1;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const json_t *value = glyd_request_member(x->request, names[i]);
+        bool is_empty = json_is_false(value) || (json_is_array(value) && !json_array_size(value));
+        if (value && !is_empty)
+            return wrong(x, names[i],
+                         strncmp(names[i], "guided_", 7) == 0
+                             ? "is not supported: use response_format or structured_outputs."
+                             : "is not supported.");
+    }
+    if (!glyd_request_int(x, x->request, "best_of", 1, INT32_MAX, &best_of))
+        return false;
+    return best_of == 1 || wrong(x, "best_of", "is not supported: use n.");
+}
+
 bool glyd_params_read(glyd_exchange *x, glyd_params *p)
 {
     const json_t *r = x->request;
     int64_t n = p->n, tokens_min = 0, n_prompt_logprobs = -1;
-    if (!read_sampling(x, &p->sampling) || !read_stream(x, p) ||
+    if (!refuse_unbuilt(x) || !read_sampling(x, &p->sampling) || !read_stream(x, p) ||
         !glyd_params_read_stops(x, "stop", p) || !read_stop_ids(x, p) || !read_bias(x, p) ||
         !glyd_request_int(x, r, "n", 1, GLYD_CHOICES_MAX, &n) ||
         !glyd_request_int(x, r, "min_tokens", 0, INT32_MAX, &tokens_min) ||

@@ -9,9 +9,12 @@ json_t *glyd_usage_json(const glyd_usage *u, bool with_details)
     json_t *usage =
         json_pack("{s:I, s:I, s:I}", "prompt_tokens", (json_int_t)u->prompt, "total_tokens",
                   (json_int_t)(u->prompt + u->answer), "completion_tokens", (json_int_t)u->answer);
-    if (usage && with_details)
+    if (usage && with_details) {
         json_object_set_new(usage, "prompt_tokens_details",
                             json_pack("{s:I}", "cached_tokens", (json_int_t)u->cached));
+        json_object_set_new(usage, "completion_tokens_details",
+                            json_pack("{s:I}", "reasoning_tokens", (json_int_t)u->reasoning));
+    }
     return usage;
 }
 
@@ -31,8 +34,9 @@ json_t *glyd_stop_reason_json(const glyd_sequence *s)
 
 json_t *glyd_reply_head(const glyd_generation *g, const char *prefix, const char *object)
 {
-    return json_pack("{s:s+, s:s, s:I, s:s}", "id", prefix, g->x->id, "object", object, "created",
-                     (json_int_t)g->created, "model", g->x->server->info.name);
+    return json_pack("{s:s+, s:s, s:I, s:s, s:s+}", "id", prefix, g->x->id, "object", object,
+                     "created", (json_int_t)g->created, "model", g->x->server->info.name,
+                     "system_fingerprint", "glyd-", glyd_version());
 }
 
 bool glyd_array_add(json_t *array, json_t *value)

@@ -163,10 +163,10 @@ static json_t *member_or(const json_t *object, const char *name, json_t *absent)
 static json_t *usage_json(const glyd_generation *g)
 {
     glyd_usage u = glyd_generation_usage(g);
-    return json_pack("{s:I, s:{s:I}, s:I, s:{s:i}, s:I}", "input_tokens", (json_int_t)u.prompt,
+    return json_pack("{s:I, s:{s:I}, s:I, s:{s:I}, s:I}", "input_tokens", (json_int_t)u.prompt,
                      "input_tokens_details", "cached_tokens", (json_int_t)u.cached, "output_tokens",
-                     (json_int_t)u.answer, "output_tokens_details", "reasoning_tokens", 0,
-                     "total_tokens", (json_int_t)(u.prompt + u.answer));
+                     (json_int_t)u.answer, "output_tokens_details", "reasoning_tokens",
+                     (json_int_t)u.reasoning, "total_tokens", (json_int_t)(u.prompt + u.answer));
 }
 
 /* With the output so far; `status`: "in_progress", "completed", "incomplete", "failed". */

@@ -143,7 +143,9 @@ def test_05_reasoning_and_content_mixed(tmp_path):
     with thinking_server(tmp_path, template) as server:
         assert "reasoning think" in server.settings
         bias = {"258": 100}  # </think>
-        free = server.chat("a", max_tokens=6, logit_bias={"258": -100}).json["choices"][0]["message"]
+        reply = server.chat("a", max_tokens=6, logit_bias={"258": -100}).json
+        assert reply["usage"]["completion_tokens_details"] == {"reasoning_tokens": 6}
+        free = reply["choices"][0]["message"]
         assert free["content"] in ("", None) and free["reasoning"]
         closed = server.chat("a", max_tokens=1, logit_bias=bias).json["choices"][0]["message"]
         assert "think" not in (closed["content"] or "") + (closed["reasoning"] or "")

@@ -128,6 +128,8 @@ def test_bodies_that_are_none(small, body):
     ({"stream_options": {"include_usage": True}}, "stream_options"), ({"tools": []}, "tools"),
     ({"tools": [{"type": "function"}]}, "tools"), ({"tool_choice": "auto"}, "tool_choice"),
     ({"response_format": {"type": "xml"}}, "response_format"), ({"max_tokens": 0}, "max_tokens"),
+    ({"guided_json": {}}, "guided_json"), ({"use_beam_search": True}, "use_beam_search"),
+    ({"best_of": 2}, "best_of"), ({"bad_words": ["x"]}, "bad_words"),
     ({"chat_template_kwargs": 1}, "chat_template_kwargs"), ({"min_p": 2}, "min_p")])
 def test_fields_out_of_range(small, fields, param):
     reply = small.chat("hi", **{"max_tokens": 1, **fields})

@@ -30,7 +30,7 @@ def test_metrics(tiny_server):
 def test_request_ids(tiny_server):
     reply = tiny_server.post("/v1/completions", {"prompt": "a", "max_tokens": 1},
                              **{"X-Request-Id": "my-id"})
-    assert reply.json["id"] == "cmpl-my-id"
+    assert reply.json["id"] == "cmpl-my-id" and reply.headers["X-Request-Id"] == "my-id"
     reply = tiny_server.post("/v1/completions", {"prompt": "a", "max_tokens": 1},
                              **{"X-Request-Id": "two words"})
     assert re.fullmatch("cmpl-[0-9a-f]{32}", reply.json["id"])
