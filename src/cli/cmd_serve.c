@@ -3,20 +3,18 @@
  */
 #define _GNU_SOURCE
 #include "cli/commands.h"
+#include "cli/model_options.h"
 #include "cli/report.h"
 #include "glyd/save.h"
 #include "server/server.h"
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 
 enum {
-    THREADS_MAX = 1024,
     PARALLEL_MAX = 1024,
     PARALLEL_USUAL = 4,
     QUEUE_MAX = 256,
@@ -26,39 +24,15 @@ enum {
 /* What a served model may take: of the memory that is available, the rest is for others. */
 static const double memory_share = 0.8;
 
-static bool read_layout(const glyd_args *args, glyd_engine_options *options, glyd_layout *layout)
-{
-    const char *name = args->value[GLYD_OPTION_HOLD];
-    if (!name || strcmp(name, "auto") == 0)
-        return true;
-    if (glyd_layout_from_name(name, layout) != GLYD_OK) {
-        glyd_message("--layout %s: auto, mma, mma12 or bf16 is needed", name);
-        return false;
-    }
-    options->layout = layout;
-    return true;
-}
-
-static bool read_backend(const glyd_args *args)
-{
-    const char *name = args->value[GLYD_OPTION_BACKEND];
-    if (!name || strcmp(name, "auto") == 0 || strcmp(name, "cpu") == 0)
-        return true;
-    glyd_message("--backend %s: auto or cpu is needed; others are not built yet", name);
-    return false;
-}
-
 static bool read_engine(const glyd_args *args, glyd_engine_options *options, glyd_layout *layout)
 {
     const glyd_command *command = &glyd_cmd_serve;
-    int64_t n_threads = 0, context = 0, parallel = 0, queue = QUEUE_MAX;
-    if (!glyd_args_int(command, args, GLYD_OPTION_THREADS, 1, THREADS_MAX, &n_threads) ||
+    int64_t context = 0, parallel = 0, queue = QUEUE_MAX;
+    if (!glyd_model_args(command, args, options, layout) ||
         !glyd_args_int(command, args, GLYD_OPTION_SERVE_CONTEXT, 1, INT32_MAX, &context) ||
         !glyd_args_int(command, args, GLYD_OPTION_PARALLEL, 1, PARALLEL_MAX, &parallel) ||
-        !glyd_args_int(command, args, GLYD_OPTION_QUEUE, 1, 1 << 20, &queue) ||
-        !read_layout(args, options, layout) || !read_backend(args))
+        !glyd_args_int(command, args, GLYD_OPTION_QUEUE, 1, 1 << 20, &queue))
         return false;
-    options->n_threads = (int)n_threads;
     options->context = (int)context;
     options->n_sequences = (int)parallel; /* 0: still to be chosen */
     options->queue_max = (int)queue;
@@ -107,35 +81,38 @@ static bool read_server(const glyd_args *args, glyd_server_options *options)
     return true;
 }
 
-/* What was not given: the model's whole context and several sequences, less where memory is short.
- * Sequences go first, since a shorter context refuses what a longer one answers. */
+/* What was not given: the model's whole context, and several sequences. Where memory is short they
+ * share less KV cache than each could fill, and only where it cannot hold one context is that made
+ * shorter. */
 static glyd_status choose(glyd_engine_options *options, const char **why, glyd_error *err)
 {
-    bool any_context = options->context == 0, any_parallel = options->n_sequences == 0;
-    glyd_save_plan machine;
+    enum { CONTEXT_LEAST = 2048 };
+    bool any_context = options->context == 0;
+    glyd_save_plan machine = {0};
     glyd_plan plan;
     *why = any_context ? "the model's" : "as asked";
-    options->n_sequences = any_parallel ? PARALLEL_USUAL : options->n_sequences;
+    if (options->n_sequences == 0)
+        options->n_sequences = PARALLEL_USUAL;
     glyd_status status = glyd_save_plan_make(options->folder, 0, &machine, err);
     if (status == GLYD_OK)
         status = glyd_engine_plan(options, &plan, err);
-    if (status != GLYD_OK)
-        return status;
-    double memory = memory_share * (double)machine.memory_available; /* 0: not known */
-    if (any_context && plan.context_model > plan.context) {
+    if (status == GLYD_OK && any_context && plan.context_model > plan.context) {
         options->context = plan.context_model;
         status = glyd_engine_plan(options, &plan, err);
     }
-    while (status == GLYD_OK && memory > 0 && (double)plan.total_bytes > memory) {
-        if (any_parallel && options->n_sequences > 1)
-            options->n_sequences--;
-        else if (any_context && plan.context > 2048)
-            options->context = plan.context / 2, *why = "what fits memory";
-        else
-            break; /* the engine says what is lacking, if it is */
-        status = glyd_engine_plan(options, &plan, err);
+    double memory = memory_share * (double)machine.memory_available; /* 0: not known */
+    if (status != GLYD_OK || memory <= 0 || (double)plan.total_bytes <= memory)
+        return status;
+    double room = memory - (double)(plan.total_bytes - plan.kv_bytes);
+    int64_t tokens = room > 0 ? (int64_t)(room / (double)plan.kv_token_bytes) : 0;
+    if (tokens < plan.context && any_context && tokens >= CONTEXT_LEAST) {
+        options->context = (int)tokens;
+        *why = "what fits memory";
     }
-    return status;
+    int context = options->context ? options->context : plan.context;
+    options->kv_tokens =
+        tokens > context ? tokens : context; /* the engine says if it is too much */
+    return GLYD_OK;
 }
 
 static void print_settings(const char *model, const glyd_server_info *server,
@@ -145,13 +122,13 @@ static void print_settings(const char *model, const glyd_server_info *server,
     char weights[GLYD_SIZE_TEXT_BYTES], kv[GLYD_SIZE_TEXT_BYTES];
     double bits = plan->n_weights ? 8 * (double)plan->weight_bytes / (double)plan->n_weights : 0;
     fprintf(stderr,
-            "%s: %s, %s %.2f bits, weights %s, context %d (%s), %d at once (KV %s), tool calls %s, "
-            "reasoning %s%s, %s, %d thread%s, %s\n",
+            "%s: %s, %s %.2f bits, weights %s, context %d (%s), %d at once (KV %s, %lld tokens), "
+            "tool calls %s, reasoning %s%s, %s, %d thread%s, %s\n",
             model, engine->family, glyd_layout_name(plan->layout), bits,
             glyd_size_text(plan->weight_bytes, weights), plan->context, why, plan->n_sequences,
-            glyd_size_text(plan->kv_bytes, kv), server->tool_format, server->reasoning_format,
-            server->has_template ? "" : ", no chat template", engine->backend, engine->n_threads,
-            engine->n_threads == 1 ? "" : "s", server->address);
+            glyd_size_text(plan->kv_bytes, kv), (long long)plan->kv_tokens, server->tool_format,
+            server->reasoning_format, server->has_template ? "" : ", no chat template",
+            engine->backend, engine->n_threads, engine->n_threads == 1 ? "" : "s", server->address);
 }
 
 /* Wait for Ctrl-C or SIGTERM. All threads were started with these blocked. */
