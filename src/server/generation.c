@@ -268,6 +268,14 @@ static void set_finish(glyd_sequence *s)
     }
 }
 
+static bool is_cancelled(glyd_generation *g)
+{
+    pthread_mutex_lock(&g->flow->lock);
+    bool is_cancelled = g->flow->is_cancelled;
+    pthread_mutex_unlock(&g->flow->lock);
+    return is_cancelled;
+}
+
 /* The engine is done with a sequence, and all its tokens were taken. */
 static void end_sequence(glyd_sequence *s)
 {
@@ -286,9 +294,14 @@ static void end_sequence(glyd_sequence *s)
     glyd_ticket_free(ticket);
     feed->has_ended = true;
     g->flow->n_ended++;
+    glyd_error error;
     if (s->result.finish == GLYD_FINISH_ERROR)
         glyd_generation_fail(g, &s->result.error);
-    glyd_error error;
+    if (s->result.finish == GLYD_FINISH_CANCELLED && !feed->has_stopped && !is_cancelled(g)) {
+        glyd_error_set(&error, GLYD_E_CANCELLED,
+                       "The server is shutting down: the answer was cut off.");
+        glyd_generation_fail(g, &error);
+    }
     if (!g->flow->has_failed && s->answer && glyd_answer_finish(s->answer, &error) != GLYD_OK)
         glyd_generation_fail(g, &error);
     if (!g->flow->has_failed) {
@@ -357,14 +370,6 @@ static glyd_status submit(glyd_sequence *s, glyd_error *err)
         glyd_ticket_cancel(ticket);
     pthread_mutex_unlock(&g->flow->lock);
     return GLYD_OK;
-}
-
-static bool is_cancelled(glyd_generation *g)
-{
-    pthread_mutex_lock(&g->flow->lock);
-    bool is_cancelled = g->flow->is_cancelled;
-    pthread_mutex_unlock(&g->flow->lock);
-    return is_cancelled;
 }
 
 /* Submit what the engine has room for. The rest follows when sequences end. */
