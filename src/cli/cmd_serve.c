@@ -148,7 +148,7 @@ static void *cut_short(void *arg)
 }
 
 static int serve(const glyd_server_options *options, glyd_engine *engine, const char *why,
-                 sigset_t *signals)
+                 int drain_s, sigset_t *signals)
 {
     glyd_server *server = NULL;
     glyd_error error;
@@ -159,15 +159,15 @@ static int serve(const glyd_server_options *options, glyd_engine *engine, const 
     wait_for_end(signals);
     pthread_t impatient;
     bool is_started = pthread_create(&impatient, NULL, cut_short, signals) == 0;
-    fprintf(stderr, "finishing what runs, at most %d s; Ctrl-C again ends at once\n", DRAIN_S);
-    int n_cut = glyd_server_stop(server, DRAIN_S);
+    fprintf(stderr, "finishing what runs, at most %d s; Ctrl-C again ends at once\n", drain_s);
+    int n_cut = glyd_server_stop(server, drain_s);
     if (is_started) {
         pthread_cancel(impatient);
         pthread_join(impatient, NULL);
     }
     if (n_cut > 0)
         glyd_message("%d answer%s cut off after %d s", n_cut, n_cut == 1 ? " was" : "s were",
-                     DRAIN_S);
+                     drain_s);
     return GLYD_EXIT_DONE;
 }
 
@@ -190,7 +190,9 @@ static int run(const glyd_args *args)
     glyd_layout layout;
     glyd_error error;
     sigset_t signals;
-    if (!read_engine(args, &options, &layout) || !read_server(args, &server))
+    int64_t drain_s = DRAIN_S;
+    if (!read_engine(args, &options, &layout) || !read_server(args, &server) ||
+        !glyd_args_int(&glyd_cmd_serve, args, GLYD_OPTION_DRAIN, 0, 86400, &drain_s))
         return GLYD_EXIT_USAGE;
     signal(SIGPIPE, SIG_IGN);
     sigemptyset(&signals);
@@ -201,7 +203,7 @@ static int run(const glyd_args *args)
     if (choose(&options, &why, &error) != GLYD_OK ||
         glyd_engine_open(&options, &engine, &error) != GLYD_OK)
         return glyd_exit_of_error(&error);
-    int code = serve(&server, engine, why, &signals);
+    int code = serve(&server, engine, why, (int)drain_s, &signals);
     glyd_engine_close(engine);
     return code;
 }

@@ -50,6 +50,8 @@ enum {
     X(PARALLEL, 0, "parallel", "N", "answers made at once (default: 4)", GLYD_FOR_SERVE)           \
     X(QUEUE, 0, "queue", "N", "requests that may wait (default: 256); more get 503",               \
       GLYD_FOR_SERVE)                                                                              \
+    X(DRAIN, 0, "drain", "SECONDS", "time that answers get at the end (default: 30)",              \
+      GLYD_FOR_SERVE)                                                                              \
     X(TOOL_PARSER, 0, "tool-call-parser", "NAME", "format of tool calls (default: the model's)",   \
       GLYD_FOR_SERVE)                                                                              \
     X(REASONING_PARSER, 0, "reasoning-parser", "NAME",                                             \

@@ -141,6 +141,13 @@ class Server:
         assert values, name
         return sum(map(float, values))
 
+    def wait_running(self, timeout=20):
+        """Wait until the engine works on a request."""
+        start = time.monotonic()
+        while self.metric("num_requests_running") == 0:
+            assert time.monotonic() - start < timeout, "the engine never began"
+            time.sleep(0.005)
+
     def wait_idle(self, timeout=10):
         """Wait until the engine has nothing to do; returns how long that took, in seconds."""
         start = time.monotonic()

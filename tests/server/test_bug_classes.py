@@ -64,8 +64,7 @@ def test_03_client_gone_but_generation_runs_on(packed, stream, after):
         sock = server.connect()
         sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
                      % len(body) + body)
-        while server.metric("num_requests_running") == 0:
-            time.sleep(0.005)
+        server.wait_running()
         time.sleep(after)
         sock.close()
         assert server.wait_idle() < 2

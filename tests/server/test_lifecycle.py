@@ -68,14 +68,28 @@ def test_the_end_finishes_what_runs(tiny_folder, how):
     with Server(tiny_folder) as server:
         replies = []
         thread = threading.Thread(target=lambda: replies.append(
-            server.complete("a", max_tokens=300, ignore_eos=True)))
+            server.complete("a", n=64, max_tokens=300, ignore_eos=True)))
         thread.start()
-        while server.metric("num_requests_running") == 0:
-            time.sleep(0.005)
+        server.wait_running()
         assert server.stop(how) == 0
         thread.join()
-        assert replies[0].status == 200 and replies[0].json["usage"]["completion_tokens"] == 300
+        assert replies[0].status == 200 and replies[0].json["usage"]["completion_tokens"] == 64 * 300
         assert "cut off" not in "".join(server.log)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_cut_off_is_told(tiny_folder, stream):
+    with Server(tiny_folder, "--drain", 0) as server:
+        replies = []
+        thread = threading.Thread(target=lambda: replies.append(
+            server.complete("a", n=64, max_tokens=500, ignore_eos=True, stream=stream)))
+        thread.start()
+        server.wait_running()
+        assert server.stop() == 0
+        thread.join()
+        error = (replies[0].events[-1] if stream else replies[0].json)["error"]
+        assert error["code"] == 503 and "cut off" in error["message"]
+        assert "cut off" in "".join(server.log)
 
 
 def test_idle_connections_do_not_hold_the_end_up(tiny_folder):
