@@ -2,7 +2,7 @@
 PRESET ?= release
 BUILD = build/$(PRESET)
 
-.PHONY: all help deps quickstart check lint fuzz asan tsan bench check-gpu bench-gpu format clean
+.PHONY: all help deps quickstart check lint fuzz asan tsan soak bench check-gpu bench-gpu format clean
 
 all: ## build glyd and its libraries into build/release
 	cmake --preset $(PRESET) >/dev/null
@@ -31,6 +31,9 @@ tsan: ## the tests under ThreadSanitizer
 
 fuzz: ## each fuzz target for SECONDS_EACH (default 60)
 	tools/fuzz.sh
+
+soak: ## the server under 64 clients, half of whom leave at random, for SOAK_SECONDS (default 300)
+	.venv/bin/python tests/server/soak.py $(or $(SOAK_SECONDS),300)
 
 bench: ## the CPU figures, appended to bench/results
 	tools/bench.sh

@@ -2,7 +2,7 @@
 # Installs what the build and the tests need on Debian 12: run as root or with sudo at hand.
 set -eu
 packages="build-essential cmake ninja-build pkg-config git python3 python3-venv
-    libjansson-dev libpcre2-dev libutf8proc-dev libedit-dev libssl-dev libcmocka-dev
+    libjansson-dev libmicrohttpd-dev libpcre2-dev libutf8proc-dev libedit-dev libssl-dev libcmocka-dev
     clang clang-format libclang-rt-14-dev"
 missing=
 for package in $packages; do

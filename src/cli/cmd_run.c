@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "cli/chat.h"
 #include "cli/commands.h"
+#include "cli/model_options.h"
 #include "cli/report.h"
 #include "cli/terminal.h"
 #include <stdio.h>
@@ -12,10 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum {
-    THREADS_MAX = 1024,
-    PROMPT_BYTES_MAX = 256 << 20,
-};
+enum { PROMPT_BYTES_MAX = 256 << 20 };
 
 typedef struct session {
     glyd_engine *engine;
@@ -63,45 +61,12 @@ static bool read_sampling(const glyd_args *args, glyd_request *request)
     return true;
 }
 
-static bool read_backend(const glyd_args *args, glyd_backend_kind *backend)
-{
-    const char *name = args->value[GLYD_OPTION_BACKEND];
-    if (!name || strcmp(name, "auto") == 0)
-        *backend = GLYD_BACKEND_AUTO;
-    else if (strcmp(name, "cpu") == 0)
-        *backend = GLYD_BACKEND_CPU;
-    else {
-        glyd_message("--backend %s: %s", name,
-                     strcmp(name, "cuda") == 0 || strcmp(name, "vllm") == 0
-                         ? "it is not built yet; auto and cpu are"
-                         : "auto or cpu is needed");
-        return false;
-    }
-    return true;
-}
-
-/* `layout` is where options->layout points if one is asked for. */
-static bool read_layout(const glyd_args *args, glyd_engine_options *options, glyd_layout *layout)
-{
-    const char *name = args->value[GLYD_OPTION_HOLD];
-    if (!name || strcmp(name, "auto") == 0)
-        return true;
-    if (glyd_layout_from_name(name, layout) != GLYD_OK) {
-        glyd_message("--layout %s: auto, mma, mma12 or bf16 is needed", name);
-        return false;
-    }
-    options->layout = layout;
-    return true;
-}
-
 static bool read_options(const glyd_args *args, glyd_engine_options *options, glyd_layout *layout)
 {
-    int64_t n_threads = 0, context = 0;
-    if (!glyd_args_int(&glyd_cmd_run, args, GLYD_OPTION_THREADS, 1, THREADS_MAX, &n_threads) ||
-        !glyd_args_int(&glyd_cmd_run, args, GLYD_OPTION_CONTEXT, 1, INT32_MAX, &context) ||
-        !read_backend(args, &options->backend) || !read_layout(args, options, layout))
+    int64_t context = 0;
+    if (!glyd_args_int(&glyd_cmd_run, args, GLYD_OPTION_CONTEXT, 1, INT32_MAX, &context) ||
+        !glyd_model_args(&glyd_cmd_run, args, options, layout))
         return false;
-    options->n_threads = (int)n_threads;
     options->context = (int)context;
     return true;
 }

@@ -7,6 +7,6 @@
 #include "cli/options.h"
 
 extern const glyd_command glyd_cmd_pack, glyd_cmd_verify, glyd_cmd_unpack, glyd_cmd_plan,
-    glyd_cmd_run, glyd_cmd_bench;
+    glyd_cmd_run, glyd_cmd_serve, glyd_cmd_bench;
 
 #endif

@@ -7,13 +7,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const glyd_command *const commands[] = {&glyd_cmd_run,    &glyd_cmd_pack, &glyd_cmd_verify,
-                                               &glyd_cmd_unpack, &glyd_cmd_plan, &glyd_cmd_bench};
+static const glyd_command *const commands[] = {&glyd_cmd_run,    &glyd_cmd_serve,  &glyd_cmd_pack,
+                                               &glyd_cmd_verify, &glyd_cmd_unpack, &glyd_cmd_plan,
+                                               &glyd_cmd_bench};
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 /* Commands that glyd is going to have. */
-static const char *const not_built[] = {"serve",    "fit",      "login", "fetch",
-                                        "tokenize", "template", "doctor"};
+static const char *const not_built[] = {"fit", "login", "fetch", "tokenize", "template", "doctor"};
 
 static void print_help(void)
 {

@@ -17,6 +17,8 @@ enum {
     GLYD_FOR_UNPACK = 1 << 2,
     GLYD_FOR_PLAN = 1 << 3,
     GLYD_FOR_RUN = 1 << 4,
+    GLYD_FOR_SERVE = 1 << 5,
+    GLYD_FOR_MODELS = GLYD_FOR_RUN | GLYD_FOR_SERVE,
     GLYD_FOR_BENCH = 1 << 6,
     GLYD_FOR_SAVES = GLYD_FOR_PACK | GLYD_FOR_VERIFY | GLYD_FOR_UNPACK,
     GLYD_FOR_ALL = -1,
@@ -27,11 +29,35 @@ enum {
     X(HELP, 'h', "help", NULL, "show this help", GLYD_FOR_ALL)                                     \
     X(LAYOUT, 'l', "layout", "NAME", "mma (the smallest, default) or mma12", GLYD_FOR_PACK)        \
     X(THREADS, 't', "threads", "N", "threads to use (default: one a core)",                        \
-      GLYD_FOR_SAVES | GLYD_FOR_RUN | GLYD_FOR_BENCH)                                              \
+      GLYD_FOR_SAVES | GLYD_FOR_MODELS | GLYD_FOR_BENCH)                                           \
     X(PROMPT, 'p', "prompt", "TEXT", "print one answer and exit; - reads standard input",          \
       GLYD_FOR_RUN)                                                                                \
     X(CONTEXT, 'c', "context", "N",                                                                \
       "tokens that prompt and answer may have (default: the model's, at most 8192)", GLYD_FOR_RUN) \
+    X(SERVE_CONTEXT, 'c', "context", "N",                                                          \
+      "tokens that prompt and answer may have (default: the model's, less where memory is short)", \
+      GLYD_FOR_SERVE)                                                                              \
+    X(HOST, 0, "host", "ADDRESS", "address to listen on (default: 127.0.0.1)", GLYD_FOR_SERVE)     \
+    X(PORT, 0, "port", "N", "port to listen on (default: 8000; 0: any)", GLYD_FOR_SERVE)           \
+    X(API_KEY, 0, "api-key", "KEY", "ask for this key (also: GLYD_API_KEY, VLLM_API_KEY)",         \
+      GLYD_FOR_SERVE)                                                                              \
+    X(SERVED_NAME, 0, "served-model-name", "NAMES",                                                \
+      "names of the model, by commas (default: the folder's)", GLYD_FOR_SERVE)                     \
+    X(ORIGINS, 0, "allowed-origins", "ORIGINS", "sites whose pages may ask, by commas; *: all",    \
+      GLYD_FOR_SERVE)                                                                              \
+    X(HOSTS, 0, "allowed-hosts", "NAMES", "names that the server goes by, by commas",              \
+      GLYD_FOR_SERVE)                                                                              \
+    X(PARALLEL, 0, "parallel", "N", "answers made at once (default: 4)", GLYD_FOR_SERVE)           \
+    X(QUEUE, 0, "queue", "N", "requests that may wait (default: 256); more get 503",               \
+      GLYD_FOR_SERVE)                                                                              \
+    X(DRAIN, 0, "drain", "SECONDS", "time that answers get at the end (default: 30)",              \
+      GLYD_FOR_SERVE)                                                                              \
+    X(TOOL_PARSER, 0, "tool-call-parser", "NAME", "format of tool calls (default: the model's)",   \
+      GLYD_FOR_SERVE)                                                                              \
+    X(REASONING_PARSER, 0, "reasoning-parser", "NAME",                                             \
+      "format of reasoning (default: the model's)", GLYD_FOR_SERVE)                                \
+    X(LOG_PROMPTS, 0, "log-prompts", NULL, "write prompts to the log too", GLYD_FOR_SERVE)         \
+    X(QUIET_LOG, 'q', "quiet", NULL, "no log of requests", GLYD_FOR_SERVE)                         \
     X(MAX_TOKENS, 'n', "max-tokens", "N", "tokens of an answer at most", GLYD_FOR_RUN)             \
     X(TEMPERATURE, 0, "temperature", "T", "0 always takes the likeliest token", GLYD_FOR_RUN)      \
     X(TOP_K, 0, "top-k", "N", "draw among the N likeliest; 0: among all", GLYD_FOR_RUN)            \
@@ -40,11 +66,11 @@ enum {
     X(REPETITION_PENALTY, 0, "repetition-penalty", "F", "above 1: tokens seen become less likely", \
       GLYD_FOR_RUN)                                                                                \
     X(SEED, 's', "seed", "N", "the same seed draws the same answer", GLYD_FOR_RUN)                 \
-    X(BACKEND, 0, "backend", "NAME", "auto or cpu", GLYD_FOR_RUN)                                  \
+    X(BACKEND, 0, "backend", "NAME", "auto or cpu", GLYD_FOR_MODELS)                               \
     X(LOGITS_HASH, 0, "logits-hash", NULL,                                                         \
       "print the SHA-256 of the prompt's logits instead of an answer", GLYD_FOR_RUN)               \
     X(HOLD, 'l', "layout", "NAME",                                                                 \
-      "how to hold the weights: auto (the fastest), mma, mma12 or bf16", GLYD_FOR_RUN)             \
+      "how to hold the weights: auto (the fastest), mma, mma12 or bf16", GLYD_FOR_MODELS)          \
     X(SHARD_SIZE, 0, "shard-size", "GB", "bf16 weights that share a file (default: 5)",            \
       GLYD_FOR_PACK)                                                                               \
     X(ANY, 0, "any", NULL, "also a model of a type that glyd cannot run itself", GLYD_FOR_PACK)    \

@@ -420,7 +420,7 @@ def test_unpack_checks_the_place_too(glyd, model, save):
 
 USAGE = [
     ([], "no command"), (["frobnicate"], "there is no command frobnicate"),
-    (["bench"], "arguments needed: MODEL"), (["serve"], "serve is not built yet"),
+    (["bench"], "arguments needed: MODEL"), (["serve"], "arguments needed: MODEL"),
     (["x.bin", "-o", "y"], "not built yet"),
     (["pack"], "arguments needed: MODEL OUT"), (["pack", "a"], "arguments needed: MODEL OUT"),
     (["pack", "a", "b", "c"], "one argument too many: c"),

@@ -1,0 +1,48 @@
+/* log.c - lines of the log.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "server/log.h"
+#include "base/clock.h"
+#include "server/state.h"
+#include <string.h>
+
+static void write_line(const glyd_exchange *x, glyd_buf *line)
+{
+    const char *text = glyd_buf_text(line);
+    if (text)
+        x->server->log(x->server->log_arg, text);
+    glyd_buf_free(line);
+}
+
+void glyd_log_exchange(const glyd_exchange *x)
+{
+    if (!x->server->log)
+        return;
+    double now = glyd_clock_s();
+    glyd_buf line = {0};
+    glyd_status status =
+        glyd_buf_print(&line, "%s %s %s %d %lld bytes %.1f ms", x->id, x->method, x->path,
+                       x->status, (long long)x->bytes_out, 1e3 * (now - x->begun_s));
+    if (status == GLYD_OK && x->finish)
+        status = glyd_buf_print(&line, ", prompt %d cached %d, answer %d, %s", x->n_prompt,
+                                x->n_cached, x->n_tokens, x->finish);
+    if (status == GLYD_OK && x->first_s > 0)
+        status = glyd_buf_print(&line, ", first token %.1f ms", 1e3 * (x->first_s - x->begun_s));
+    if (status == GLYD_OK && x->is_cut)
+        status = glyd_buf_print(&line, ", client left");
+    write_line(x, &line);
+}
+
+void glyd_log_prompt(const glyd_exchange *x, glyd_span prompt)
+{
+    if (!x->server->log || !x->server->log_prompts)
+        return;
+    glyd_buf line = {0};
+    json_t *text = json_stringn((const char *)prompt.data, prompt.bytes);
+    if (text && glyd_buf_print(&line, "%s prompt ", x->id) == GLYD_OK &&
+        glyd_json_append(&line, text) == GLYD_OK)
+        write_line(x, &line);
+    else
+        glyd_buf_free(&line);
+    json_decref(text);
+}

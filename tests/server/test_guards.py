@@ -1,0 +1,228 @@
+"""Who may ask, and what a hostile client can do: raw sockets against a small model.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import socket
+import subprocess
+import time
+
+import pytest
+from serving import PROGRAM, Server
+
+KEY = "a-key-for-tests"
+CHAT = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 1}
+
+
+@pytest.fixture(scope="module")
+def guarded(tiny_folder):
+    with Server(tiny_folder, "--api-key", KEY, "--allowed-origins", "https://app.example",
+                "--allowed-hosts", "box.example", "--served-model-name", "first,second") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def small(tiny_folder):
+    with Server(tiny_folder, "--parallel", 2) as running:
+        yield running
+
+
+@pytest.mark.parametrize("headers,status", [
+    ({}, 401), ({"Authorization": "Bearer wrong"}, 401), ({"Authorization": f"Bearer {KEY}x"}, 401),
+    ({"Authorization": KEY}, 401), ({"Authorization": f"Bearer {KEY}"}, 200),
+    ({"X-Api-Key": KEY}, 200), ({"Authorization": f"bearer  {KEY}"}, 200)])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/chat/completions"])
+def test_key(guarded, path, headers, status):
+    reply = guarded.post(path, CHAT, **headers)
+    assert reply.status == status
+    if status == 401:
+        assert reply.json == {"error": "Unauthorized"}
+
+
+def test_key_guards_what_vllm_guards(guarded):
+    assert guarded.get("/v1/models").status == 401
+    assert guarded.get("/v1/nothing").status == 401
+    for path in ("/health", "/version", "/metrics", "/load", "/ping"):
+        assert guarded.get(path).status == 200, path
+    assert guarded.post("/tokenize", {"prompt": "a"}).status == 200
+    assert guarded.ask("OPTIONS", "/v1/models").status == 204
+
+
+def test_key_from_the_environment(tiny_folder):
+    with Server(tiny_folder, env={"GLYD_API_KEY": "other"}) as server:
+        assert server.get("/v1/models").status == 401
+        assert server.get("/v1/models", Authorization="Bearer other").status == 200
+
+
+def test_an_open_address_needs_a_key(tiny_folder):
+    done = subprocess.run([PROGRAM, "serve", str(tiny_folder), "--host", "0.0.0.0", "--port", "0"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "--api-key" in done.stderr
+
+
+@pytest.mark.parametrize("host,status", [
+    ("127.0.0.1", 200), ("localhost:8000", 200), ("LOCALHOST", 200), ("a.localhost", 200),
+    ("[::1]:80", 200), ("192.168.1.7:8000", 200), ("box.example:1", 200), ("box.example.", 200),
+    ("evil.example", 421), ("localhost.evil.example", 421), ("127.0.0.1.evil.example", 421),
+    ("box.example.evil", 421), ("", 421), ("a:b", 421), ("[::1", 421)])
+def test_host(guarded, host, status):
+    assert guarded.get("/health", Host=host).status == status
+
+
+@pytest.mark.parametrize("origin,status", [
+    ("https://app.example", 200), ("https://evil.example", 403), ("null", 403),
+    ("http://app.example", 403), ("https://app.example.evil", 403)])
+def test_origin(guarded, origin, status):
+    reply = guarded.get("/v1/models", Origin=origin, Authorization=f"Bearer {KEY}")
+    assert reply.status == status
+    allowed = reply.headers.get("Access-Control-Allow-Origin")
+    assert allowed == (origin if status == 200 else None)
+    assert "Access-Control-Allow-Credentials" not in reply.headers
+
+
+def test_own_origin(guarded):
+    own = f"127.0.0.1:{guarded.port}"
+    assert guarded.get("/health", Host=own, Origin="http://" + own).status == 200
+    assert guarded.get("/health", Host=own, Origin="http://localhost:1").status == 403
+
+
+def test_served_names(guarded):
+    auth = {"Authorization": f"Bearer {KEY}"}
+    assert [m["id"] for m in guarded.get("/v1/models", **auth).json["data"]] == ["first", "second"]
+    for model in ("first", "second", "", None):
+        reply = guarded.post("/v1/chat/completions", {**CHAT, "model": model}, **auth)
+        assert reply.status == 200 and reply.json["model"] == "first"
+    reply = guarded.post("/v1/chat/completions", {**CHAT, "model": "third"}, **auth)
+    assert reply.status == 404 and reply.error == "The model `third` does not exist."
+
+
+def test_paths_and_methods(small):
+    assert small.get("/nothing").status == 404 and small.get("/nothing").error == "Not Found"
+    assert small.get("/v1/chat/completions").status == 405
+    assert small.ask("HEAD", "/health").status == 200
+    assert small.get("/models/").status == 200
+    assert small.ask("DELETE", "/v1/models").status == 405
+    assert small.get("/" + "a" * 5000).status == 404
+
+
+@pytest.mark.parametrize("body", [
+    b"", b"{", b"[]", b"null", b"1", b'"a"', b"\xff\xfe", b'{"messages": "\xff"}',
+    b'{"messages": [{"role": "user", "content": "\\ud800"}]}', b"[" * 100000, b'{"a":' * 5000,
+    b'{"messages": null}', b'{"messages": []}', b'{"messages": [null]}', b'{"messages": {}}',
+    b'{"messages": [{}]}', b'{"messages": [{"role": 1}]}', b'{"messages": [{"role": "god"}]}',
+    b'{"messages": [{"role": "user", "content": 5}]}',
+    b'{"messages": [{"role": "user", "content": [{"type": "text"}]}]}',
+    b'{"messages": [{"role": "user", "content": "a"}], "n": 1e99}',
+    b'{"messages": [{"role": "user", "content": "a"}], "max_tokens": 99999999999999999999999}'])
+def test_bodies_that_are_none(small, body):
+    reply = small.ask("POST", "/v1/chat/completions", body)
+    assert reply.status == 400 and reply.error
+
+
+@pytest.mark.parametrize("fields,param", [
+    ({"temperature": "hot"}, "temperature"), ({"top_p": 0}, "top_p"), ({"n": 0}, "n"),
+    ({"n": 1.5}, "n"), ({"seed": "x"}, "seed"), ({"stop": ""}, "stop"), ({"stop": [1]}, "stop"),
+    ({"stop": ["a"] * 17}, "stop"), ({"logit_bias": {"x": 1}}, "logit_bias"),
+    ({"logit_bias": {"999999": 1}}, "logit_bias"), ({"top_logprobs": 2}, "top_logprobs"),
+    ({"logprobs": True, "top_logprobs": 21}, "top_logprobs"), ({"stream": "yes"}, "stream"),
+    ({"stream_options": {"include_usage": True}}, "stream_options"), ({"tools": []}, "tools"),
+    ({"tools": [{"type": "function"}]}, "tools"), ({"tool_choice": "auto"}, "tool_choice"),
+    ({"response_format": {"type": "xml"}}, "response_format"), ({"max_tokens": 0}, "max_tokens"),
+    ({"guided_json": {}}, "guided_json"), ({"use_beam_search": True}, "use_beam_search"),
+    ({"best_of": 2}, "best_of"), ({"bad_words": ["x"]}, "bad_words"),
+    ({"chat_template_kwargs": 1}, "chat_template_kwargs"), ({"min_p": 2}, "min_p")])
+def test_fields_out_of_range(small, fields, param):
+    reply = small.chat("hi", **{"max_tokens": 1, **fields})
+    assert reply.status == 400 and reply.json["error"]["param"] == param, reply.body
+
+
+def test_images_are_refused_plainly(small):
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    reply = small.chat([{"role": "user", "content": [{"type": "text", "text": "a"}, part]}])
+    assert reply.status == 400 and "image_url" in reply.error and "text alone" in reply.error
+
+
+def test_a_large_body(small):
+    announced = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a.localhost\r\n" \
+                b"Content-Length: 40000000\r\n\r\n"
+    assert small.raw(announced).startswith(b"HTTP/1.1 413 ")
+    chunked = b"POST /v1/completions HTTP/1.1\r\nHost: a.localhost\r\n" \
+              b"Transfer-Encoding: chunked\r\n\r\n"
+    block = b"%x\r\n" % (1 << 20) + b"a" * (1 << 20) + b"\r\n"
+    assert small.raw(chunked + 34 * block + b"0\r\n\r\n").startswith(b"HTTP/1.1 413 ")
+    assert small.get("/health").status == 200
+
+
+def test_a_large_header(small):
+    reply = small.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 100000 +
+                      b"\r\n\r\n")
+    assert reply == b"" or reply.split()[1] in (b"431", b"413", b"400")
+    many = b"".join(b"H%d: a\r\n" % i for i in range(5000))
+    reply = small.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n")
+    assert reply == b"" or reply.split()[1] in (b"431", b"413", b"400")
+    assert small.get("/health").status == 200
+
+
+@pytest.mark.parametrize("data", [
+    b"\r\n\r\n", b"garbage\r\n\r\n", b"GET\r\n\r\n", b"\0" * 1000, b"GET / HTTP/9.9\r\n\r\n",
+    b"GET /health HTTP/1.1\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+    b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"])
+def test_what_is_not_http(small, data):
+    with small.connect() as sock:
+        sock.sendall(data)
+        sock.shutdown(socket.SHUT_WR)
+        sock.settimeout(10)
+        reply = sock.recv(4096)
+    assert not reply or reply.startswith(b"HTTP/1.") and reply.split()[1] >= b"400"
+    assert small.get("/health").status == 200
+
+
+def test_slow_clients_hold_no_worker(small):
+    half = [small.connect() for _ in range(50)]
+    for i, sock in enumerate(half):
+        sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n")
+        if i % 2:
+            sock.sendall(b"Content-Length: 100\r\n\r\n{")
+    start = time.monotonic()
+    assert small.complete("a", max_tokens=2).status == 200
+    assert time.monotonic() - start < 5
+    for sock in half:
+        sock.close()
+
+
+def test_many_idle_connections(small):
+    idle = [small.connect() for _ in range(900)]
+    for sock in idle[:100]:
+        sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    for sock in idle[:100]:
+        assert sock.recv(4096).startswith(b"HTTP/1.1 200 ")
+    assert small.complete("a", max_tokens=2).status == 200
+    for sock in idle:
+        sock.close()
+
+
+def test_keep_alive(small):
+    with small.connect() as sock:
+        for _ in range(3):
+            body = json.dumps({"prompt": "a", "max_tokens": 1}).encode()
+            sock.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n"
+                         b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            reply = b""
+            while b"\r\n\r\n" not in reply or not reply.endswith(b"}"):
+                reply += sock.recv(4096)
+            assert reply.startswith(b"HTTP/1.1 200 ")
+
+
+def test_nothing_said_is_logged(tiny_folder):
+    with Server(tiny_folder) as server:
+        server.chat("a secret word", max_tokens=1)
+        server.get("/health?word=secret")
+        server.stop()
+        assert "secret" not in "".join(server.log)
+        assert "POST /v1/chat/completions 200" in "".join(server.log)
+    with Server(tiny_folder, "--log-prompts") as server:
+        server.chat("a secret word", max_tokens=1)
+        server.stop()
+        assert "a secret word" in "".join(server.log)
