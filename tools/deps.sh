@@ -3,7 +3,7 @@
 set -eu
 packages="build-essential cmake ninja-build pkg-config git python3 python3-venv
     libjansson-dev libmicrohttpd-dev libpcre2-dev libutf8proc-dev libedit-dev libssl-dev libcmocka-dev
-    clang clang-format libclang-rt-14-dev"
+    clang clang-format libclang-rt-14-dev chromium chromium-driver"
 missing=
 for package in $packages; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||

@@ -6,6 +6,7 @@
 
 /* As in vLLM, what tells nothing of the conversation needs no key. */
 static const glyd_route routes[] = {
+    {"GET", "/", glyd_serve_page, false, true, GLYD_DIALECT_OPENAI},
     {"GET", "/health", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI},
     {"GET", "/ping", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI},
     {"POST", "/ping", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI},

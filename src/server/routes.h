@@ -16,6 +16,7 @@ void glyd_serve_version(glyd_exchange *x);
 void glyd_serve_load(glyd_exchange *x);
 void glyd_serve_models(glyd_exchange *x);
 void glyd_serve_metrics(glyd_exchange *x);
+void glyd_serve_page(glyd_exchange *x); /* the chat page */
 void glyd_serve_openapi(glyd_exchange *x);
 void glyd_serve_tokenize(glyd_exchange *x);
 void glyd_serve_detokenize(glyd_exchange *x);

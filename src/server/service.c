@@ -31,9 +31,14 @@ static json_t *model_card(const glyd_server *server, const char *name)
                   name, "object", "model_permission", "created", created, "allow_create_engine", 0,
                   "allow_sampling", 1, "allow_logprobs", 1, "allow_search_indices", 0, "allow_view",
                   1, "organization", "*", "group", "is_blocking", 0);
-    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:i, s:[o]}", "id", name, "object", "model",
-                     "created", created, "owned_by", "glyd", "root", server->info.name, "parent",
-                     "max_model_len", server->engine_info->plan.context, "permission", permission);
+    const glyd_plan *plan = &server->engine_info->plan;
+    double bits = plan->n_weights ? 8 * (double)plan->weight_bytes / (double)plan->n_weights : 0;
+    json_t *held = json_pack("{s:s, s:I, s:f}", "layout", glyd_layout_name(plan->layout),
+                             "weight_bytes", (json_int_t)plan->weight_bytes, "bits", bits);
+    return json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:i, s:[o], s:o}", "id", name, "object",
+                     "model", "created", created, "owned_by", "glyd", "root", server->info.name,
+                     "parent", "max_model_len", plan->context, "permission", permission, "glyd",
+                     held);
 }
 
 void glyd_serve_models(glyd_exchange *x)
@@ -62,6 +67,12 @@ void glyd_serve_metrics(glyd_exchange *x)
     else
         glyd_exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
     glyd_buf_free(&text);
+}
+
+void glyd_serve_page(glyd_exchange *x)
+{
+    glyd_exchange_reply(x, MHD_HTTP_OK, "text/html; charset=utf-8", glyd_page_html,
+                        glyd_page_html_bytes);
 }
 
 void glyd_serve_openapi(glyd_exchange *x)
