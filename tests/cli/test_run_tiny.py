@@ -6,30 +6,12 @@ import numpy as np
 import pytest
 import tiny
 
-BYTES = [*range(33, 127), *range(161, 173), *range(174, 256)]
-
-
-def tokenizer():
-    """Byte-level BPE without merges: id 0 is </s>, then a token for each byte."""
-    others = [b for b in range(256) if b not in BYTES]
-    vocab = {"</s>": 0}
-    for char in [chr(b) for b in BYTES] + [chr(256 + i) for i in range(len(others))]:
-        vocab[char] = len(vocab)
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
-             "use_regex": True}
-    return {"version": "1.0", "normalizer": None, "pre_tokenizer": level, "post_processor": None,
-            "decoder": level,
-            "added_tokens": [{"id": 0, "content": "</s>", "single_word": False, "lstrip": False,
-                              "rstrip": False, "normalized": False, "special": True}],
-            "model": {"type": "BPE", "vocab": vocab, "merges": []}}
-
-
 @pytest.fixture
 def make_model(tmp_path):
     def make(weights=None, **changes):
         folder = tmp_path / "tiny"
         tiny.make(folder, {**tiny.config(), **changes}, weights)
-        tiny.write_json(folder / "tokenizer.json", tokenizer())
+        tiny.write_json(folder / "tokenizer.json", tiny.byte_tokenizer())
         tiny.write_json(folder / "generation_config.json", {"eos_token_id": 0})
         return folder
     return make

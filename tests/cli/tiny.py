@@ -126,3 +126,25 @@ def make(folder, cfg=None, weights=None, shards=1, seed=1):
     write_json(os.path.join(folder, "model.safetensors.index.json"),
                {"metadata": {"total_size": total}, "weight_map": weight_map})
     return weights
+
+
+BYTES_AS_THEY_ARE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+
+
+def byte_tokenizer():
+    """A byte-level tokenizer.json without merges: id 0 is </s>, then a token for each byte."""
+    others = [b for b in range(256) if b not in BYTES_AS_THEY_ARE]
+    vocab = {"</s>": 0}
+    for char in [chr(b) for b in BYTES_AS_THEY_ARE] + [chr(256 + i) for i in range(len(others))]:
+        vocab[char] = len(vocab)
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True,
+             "use_regex": True}
+    return {"version": "1.0", "normalizer": None, "pre_tokenizer": level, "post_processor": None,
+            "decoder": level,
+            "added_tokens": [{"id": 0, "content": "</s>", "single_word": False, "lstrip": False,
+                              "rstrip": False, "normalized": False, "special": True}],
+            "model": {"type": "BPE", "vocab": vocab, "merges": []}}
+
+# A chat template that writes every message out.
+PLAIN_TEMPLATE = """{% for m in messages %}{{ m.role }}: {{ m.content }}
+{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}"""

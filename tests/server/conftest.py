@@ -40,12 +40,11 @@ def client(server):
 def tiny_folder(tmp_path_factory):
     """A model with random weights, a token a byte, and a template that writes messages out."""
     import tiny
-    from tiny_tokenizer import TEMPLATE, tokenizer
     folder = tmp_path_factory.mktemp("tiny") / "tiny"
     tiny.make(folder, {**tiny.config(), "max_position_embeddings": 512, "eos_token_id": 0})
-    tiny.write_json(folder / "tokenizer.json", tokenizer())
+    tiny.write_json(folder / "tokenizer.json", tiny.byte_tokenizer())
     tiny.write_json(folder / "generation_config.json", {"eos_token_id": 0})
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    (folder / "chat_template.jinja").write_text(tiny.PLAIN_TEMPLATE)
     return folder
 
 

@@ -121,10 +121,9 @@ def test_04_tool_choice_none_gives_text(server):
 def thinking_server(tmp_path, template, **options):
     """A model that copies nothing: only its template matters here."""
     import tiny
-    from tiny_tokenizer import tokenizer
     folder = tmp_path / "thinks"
     tiny.make(folder, {**tiny.config("qwen3"), "max_position_embeddings": 512, "eos_token_id": 0})
-    vocabulary = tokenizer()
+    vocabulary = tiny.byte_tokenizer()
     for i, mark in enumerate(("<think>", "</think>")):
         vocabulary["added_tokens"].append({"id": 257 + i, "content": mark, "single_word": False,
                                            "lstrip": False, "rstrip": False, "normalized": False,
@@ -230,13 +229,12 @@ def test_10_never_stops(server):
 
 def test_10_logits_that_are_no_numbers(tmp_path):
     import tiny
-    from tiny_tokenizer import TEMPLATE, tokenizer
     weights = tiny.tensors(tiny.config())
     weights["model.norm.weight"][:] = 0x7FC0  # NaN
     folder = tmp_path / "nan"
     tiny.make(folder, tiny.config(), weights)
-    tiny.write_json(folder / "tokenizer.json", tokenizer())
-    (folder / "chat_template.jinja").write_text(TEMPLATE)
+    tiny.write_json(folder / "tokenizer.json", tiny.byte_tokenizer())
+    (folder / "chat_template.jinja").write_text(tiny.PLAIN_TEMPLATE)
     with Server(folder) as server:
         reply = server.chat("a", max_tokens=3)
         assert reply.status == 500 and reply.error
