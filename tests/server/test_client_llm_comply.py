@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-CHECKS = ["basic-response", "system-prompt", "multi-turn", "tool-calling", "streaming-response",
-          "streaming-usage"]
+CHECKS = ["basic-response", "system-prompt", "multi-turn", "tool-calling"]
 
 
 @pytest.mark.parametrize("check", CHECKS)
