@@ -12,6 +12,7 @@
 #include <microhttpd.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 typedef struct response {
     glyd_blocks blocks;
@@ -169,6 +170,30 @@ static json_t *usage_json(const glyd_generation *g)
                      (json_int_t)u.reasoning, "total_tokens", (json_int_t)(u.prompt + u.answer));
 }
 
+/* The request's tools with every field that a reply must have. */
+static json_t *tools_json(const json_t *request)
+{
+    json_t *tools = json_deep_copy(glyd_request_member(request, "tools"));
+    size_t i;
+    json_t *tool;
+    json_array_foreach(tools, i, tool)
+    {
+        json_t *absent = json_pack("{s:n, s:n, s:n}", "description", "parameters", "strict");
+        json_object_update_missing(tool, absent);
+        json_decref(absent);
+    }
+    return tools ? tools : json_array();
+}
+
+/* What else the Open Responses schema requires of a reply. */
+static json_t *fixed_json(const glyd_generation *g)
+{
+    return json_pack("{s:f, s:f, s:i, s:n, s:s, s:n, s:n}", "presence_penalty",
+                     g->params.sampling.presence_penalty, "frequency_penalty",
+                     g->params.sampling.frequency_penalty, "top_logprobs", 0, "max_tool_calls",
+                     "service_tier", "default", "safety_identifier", "prompt_cache_key");
+}
+
 /* With the output so far; `status`: "in_progress", "completed", "incomplete", "failed". */
 static json_t *response_json(const glyd_sequence *s, const char *status, const char *error)
 {
@@ -191,13 +216,19 @@ static json_t *response_json(const glyd_sequence *s, const char *status, const c
         member_or(q, "reasoning", json_pack("{s:n, s:n}", "effort", "summary")), "temperature",
         g->params.sampling.temperature, "top_p", g->params.sampling.top_p, "text",
         member_or(q, "text", json_pack("{s:{s:s}}", "format", "type", "text")), "tool_choice",
-        member_or(q, "tool_choice", json_string("auto")), "tools",
-        member_or(q, "tools", json_array()), "truncation", "disabled", "background", 0,
-        "incomplete_details",
+        member_or(q, "tool_choice", json_string("auto")), "tools", tools_json(q), "truncation",
+        "disabled", "background", 0, "incomplete_details",
         is_cut ? json_pack("{s:s}", "reason", "max_output_tokens") : json_null());
     if (more)
         json_object_update(object, more);
     json_decref(more);
+    json_t *fixed = fixed_json(g);
+    if (fixed)
+        json_object_update(object, fixed);
+    json_decref(fixed);
+    bool is_completed = strcmp(status, "completed") == 0;
+    json_object_set_new(object, "completed_at",
+                        is_completed ? json_integer((json_int_t)time(NULL)) : json_null());
     json_object_set_new(object, "error",
                         error ? json_pack("{s:s, s:s}", "code", "server_error", "message", error)
                               : json_null());
