@@ -27,10 +27,9 @@ enum {
     HERE_BLOCK_CYCLES = 1085, /* a multiplying warp's that decodes its streams, */
     HERE_ISSUE_CYCLES = 121,  /* and of an SM's four schedulers */
     FEW_TOKENS_MAX = 32,
-    LOOKUP_BYTES =
-        GLYD_LOOKUP_ENTRIES * 4, /* which it is aligned to: shared memory starts at 1 KB */
-    STREAM_FIXED_BYTES =
-        2 * LOOKUP_BYTES - 1024 + GLYD_GPU_LOOKUP_SCRATCH_BYTES + GLYD_GPU_BARRIER_BYTES,
+    /* The lookup is aligned to its size, and shared memory starts at 1 KB. */
+    LOOKUP_BYTES = GLYD_LOOKUP_ENTRIES * 4,
+    STREAM_FIXED_BYTES = 2 * LOOKUP_BYTES - 1024 + GLYD_GPU_LOOKUP_SCRATCH_BYTES,
 };
 
 static int64_t ceil_div(int64_t a, int64_t b)
@@ -66,43 +65,74 @@ static int few_block_cycles(int token_tile)
     return token_tile == 8 ? 310 : token_tile == 16 ? 340 : 395;
 }
 
-/* Fill *config for `tiles` tiles a CTA and `per_sm` CTAs an SM. Cycles, or INT64_MAX where that
- * does not fit. */
-static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_config *config)
+static int few_token_tile(int64_t tokens)
 {
-    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32;
-    int registers = n <= 16 ? 96 : 112; /* of a thread, at most */
-    int units = tiles * s->slices;
+    return tokens <= 8 ? 8 : tokens <= 16 ? 16 : 32;
+}
+
+/* Fill *config for `warps` warps a CTA, `tiles` tiles of it, and `per_sm` CTAs an SM. The ring
+ * holds `block_bytes` of each block; `fixed_bytes` of shared memory go to what is neither ring nor
+ * sums. False: it does not fit. */
+static bool few_fit(const glyd_gpu_shape *s, int tiles, int64_t warps, int per_sm, int block_bytes,
+                    int64_t fixed_bytes, glyd_gpu_config *config)
+{
+    int n = few_token_tile(s->tokens), units = tiles * s->slices;
     int64_t stage =
-        (int64_t)GLYD_GPU_FEW_BLOCKS * (s->slices * n * X_ROW_BYTES + units * BLOCK_BYTES);
+        (int64_t)GLYD_GPU_FEW_BLOCKS * (s->slices * n * X_ROW_BYTES + units * block_bytes);
     int64_t sums = s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0;
-    int64_t fixed = sums + GLYD_GPU_BARRIER_BYTES;
+    int64_t fixed = fixed_bytes + sums + GLYD_GPU_BARRIER_BYTES;
     /* All that is there: two kernels' CTAs side by side on an SM would share it unevenly. */
     int stages = ring_stages(stage, fixed, per_sm);
-    int threads = (units + 2) * GLYD_LANES;
-    int units_max = n == 64 ? GLYD_GPU_FEW_UNITS_MAX - 1 : GLYD_GPU_FEW_UNITS_MAX;
-    if (stages < 3 || units > units_max || (int64_t)threads * registers * per_sm > SM_REGISTERS)
-        return INT64_MAX;
+    if (stages < 3)
+        return false;
     *config = (glyd_gpu_config){
         .kernel = GLYD_GPU_KERNEL_FEW,
         .token_tile = n,
         .tiles = tiles,
         .stages = stages,
-        .threads = threads,
+        .threads = (int)warps * GLYD_LANES,
         .shared_bytes = (int)(stages * stage + fixed),
         .grid_rows = ceil_div(glyd_tiles_of(s->rows), tiles),
         .grid_tokens = ceil_div(s->tokens, n),
     };
+    return true;
+}
+
+/* Units that an SM has at a time. */
+static int64_t few_resident(const glyd_gpu_shape *s, const glyd_gpu_config *config, int per_sm)
+{
     int64_t ctas = config->grid_rows * config->grid_tokens, slots = (int64_t)per_sm * s->n_sms;
-    int64_t active = ctas < s->n_sms ? ctas : s->n_sms;
     int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
-    int64_t step = max64(few_block_cycles(n), resident * units * FEW_ISSUE_CYCLES);
-    step = max64(step, load_cycles(resident * units * BLOCK_BYTES, active));
+    return resident * config->tiles * s->slices;
+}
+
+/* Cycles of all rounds of CTAs: `step` a block, `launch` for the first, `between` for each more. */
+static int64_t few_cycles(const glyd_gpu_shape *s, const glyd_gpu_config *config, int per_sm,
+                          int64_t step, int64_t launch, int64_t between)
+{
+    int64_t ctas = config->grid_rows * config->grid_tokens;
+    int64_t rounds = ceil_div(ctas, (int64_t)per_sm * s->n_sms);
+    return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + launch +
+           (rounds - 1) * between + (per_sm - 1) * FEW_CTA_CYCLES;
+}
+
+/* Candidate of `tiles` tiles a CTA and `per_sm` CTAs an SM. Cycles, or INT64_MAX where that does
+ * not fit. */
+static int64_t few_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_config *config)
+{
+    int n = few_token_tile(s->tokens), units = tiles * s->slices;
+    int64_t registers = (units + 2) * GLYD_LANES * (n <= 16 ? 96 : 112); /* at most */
+    if (units > GLYD_GPU_FEW_UNITS_MAX || registers * per_sm > SM_REGISTERS ||
+        !few_fit(s, tiles, units + 2, per_sm, BLOCK_BYTES, 0, config))
+        return INT64_MAX;
+    int64_t ctas = config->grid_rows * config->grid_tokens;
+    int64_t active = ctas < s->n_sms ? ctas : s->n_sms;
+    int64_t resident = few_resident(s, config, per_sm);
+    int64_t step = max64(few_block_cycles(n), resident * FEW_ISSUE_CYCLES);
+    step = max64(step, load_cycles(resident * BLOCK_BYTES, active));
     /* A round's beginning hides behind the CTAs that still run beside it; but each CTA more an SM
      * is one more to start. */
-    int64_t rounds = ceil_div(ctas, slots);
-    return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + FEW_LAUNCH_CYCLES +
-           (rounds - 1) * FEW_LAUNCH_CYCLES / (2 * per_sm) + (per_sm - 1) * FEW_CTA_CYCLES;
+    return few_cycles(s, config, per_sm, step, FEW_LAUNCH_CYCLES, FEW_LAUNCH_CYCLES / (2 * per_sm));
 }
 
 /* Cycles to decode a slice's runs and multiply by them: each decoder's runs one after another,
@@ -121,33 +151,18 @@ static int64_t stream_cycles(const glyd_gpu_shape *s, int units, int decoders)
 static int64_t ahead_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
                          glyd_gpu_config *config)
 {
-    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32, units = tiles * s->slices;
+    int n = few_token_tile(s->tokens), units = tiles * s->slices;
     int planes_log2 = decoders_log2 ? 4 : 3; /* a whole run ahead, or a part of one */
-    int64_t warps = units << decoders_log2;
-    int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
-                    (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
-    int64_t planes = warps << planes_log2;
-    int64_t fixed = STREAM_FIXED_BYTES + planes * GLYD_BLOCK_CODE_WORDS * 4 +
-                    warps * GLYD_GPU_WORDS_BYTES + planes * 8 +
-                    (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
-    int stages = ring_stages(stage, fixed, 1);
-    int64_t all_warps = units + 2 + warps;
+    int64_t decoders = units << decoders_log2, planes = decoders << planes_log2;
+    int64_t warps = units + 2 + decoders;
     int64_t most = GLYD_GPU_FEW_AHEAD_WARPS_MAX - (n == 8 ? 0 : n == 16 ? 4 : 8);
-    if (stages < 3 || all_warps > most)
+    int64_t fixed =
+        STREAM_FIXED_BYTES + planes * (GLYD_BLOCK_CODE_BYTES + 8) + decoders * GLYD_GPU_WORDS_BYTES;
+    if (warps > most || !few_fit(s, tiles, warps, 1, GLYD_BLOCK_SM_BYTES, fixed, config))
         return INT64_MAX;
-    *config = (glyd_gpu_config){
-        .kernel = GLYD_GPU_KERNEL_FEW,
-        .token_tile = n,
-        .tiles = tiles,
-        .stages = stages,
-        .codes = GLYD_GPU_CODES_AHEAD,
-        .decoders_log2 = decoders_log2,
-        .planes_log2 = planes_log2,
-        .threads = (int)all_warps * GLYD_LANES,
-        .shared_bytes = (int)(stages * stage + fixed),
-        .grid_rows = ceil_div(glyd_tiles_of(s->rows), tiles),
-        .grid_tokens = ceil_div(s->tokens, n),
-    };
+    config->codes = GLYD_GPU_CODES_AHEAD;
+    config->decoders_log2 = decoders_log2;
+    config->planes_log2 = planes_log2;
     int64_t ctas = config->grid_rows * config->grid_tokens;
     return ceil_div(ctas, s->n_sms) *
            (stream_cycles(s, units, 1 << decoders_log2) + STREAM_LAUNCH_CYCLES);
@@ -156,34 +171,17 @@ static int64_t ahead_try(const glyd_gpu_shape *s, int tiles, int decoders_log2,
 /* As few_try, where the warps that multiply decode the streams. */
 static int64_t here_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu_config *config)
 {
-    int n = s->tokens <= 8 ? 8 : s->tokens <= 16 ? 16 : 32, units = tiles * s->slices;
+    int n = few_token_tile(s->tokens), units = tiles * s->slices;
     int most = GLYD_GPU_FEW_HERE_UNITS_MAX - (n <= 16 ? 0 : 4);
-    int64_t stage = (int64_t)GLYD_GPU_FEW_BLOCKS *
-                    (s->slices * n * X_ROW_BYTES + units * GLYD_BLOCK_SM_WORDS * 4);
-    int64_t fixed = STREAM_FIXED_BYTES + units * GLYD_GPU_WORDS_BYTES +
-                    (s->slices > 1 ? (int64_t)units * n * GLYD_TILE_ROWS * 4 : 0);
-    int stages = ring_stages(stage, fixed, per_sm);
-    int threads = (units + 2) * GLYD_LANES, registers = n <= 16 ? 128 : 168;
-    if (stages < 3 || units > most || (int64_t)threads * registers * per_sm > SM_REGISTERS)
+    int64_t registers = (units + 2) * GLYD_LANES * (n <= 16 ? 128 : 168);
+    int64_t fixed = STREAM_FIXED_BYTES + units * GLYD_GPU_WORDS_BYTES;
+    if (units > most || registers * per_sm > SM_REGISTERS ||
+        !few_fit(s, tiles, units + 2, per_sm, GLYD_BLOCK_SM_BYTES, fixed, config))
         return INT64_MAX;
-    *config = (glyd_gpu_config){
-        .kernel = GLYD_GPU_KERNEL_FEW,
-        .token_tile = n,
-        .tiles = tiles,
-        .stages = stages,
-        .codes = GLYD_GPU_CODES_HERE,
-        .threads = threads,
-        .shared_bytes = (int)(stages * stage + fixed),
-        .grid_rows = ceil_div(glyd_tiles_of(s->rows), tiles),
-        .grid_tokens = ceil_div(s->tokens, n),
-    };
-    int64_t ctas = config->grid_rows * config->grid_tokens, slots = (int64_t)per_sm * s->n_sms;
-    int64_t resident = ctas < slots ? ceil_div(ctas, s->n_sms) : per_sm;
+    config->codes = GLYD_GPU_CODES_HERE;
     int64_t issue = HERE_ISSUE_CYCLES + 2 * (n - 8);
-    int64_t step = max64(HERE_BLOCK_CYCLES, resident * units * issue);
-    int64_t rounds = ceil_div(ctas, slots);
-    return rounds * glyd_gpu_slice_blocks(s->cols, s->slices) * step + STREAM_LAUNCH_CYCLES +
-           (rounds - 1) * STREAM_LAUNCH_CYCLES / 2 + (per_sm - 1) * FEW_CTA_CYCLES;
+    int64_t step = max64(HERE_BLOCK_CYCLES, few_resident(s, config, per_sm) * issue);
+    return few_cycles(s, config, per_sm, step, STREAM_LAUNCH_CYCLES, STREAM_LAUNCH_CYCLES / 2);
 }
 
 /* MANY's tiles, and a CTA's cycles from one block to the next. */
