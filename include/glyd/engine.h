@@ -80,6 +80,9 @@ typedef struct glyd_plan {
     int64_t kv_tokens; /* tokens the KV pool holds */
 } glyd_plan;
 
+/* Bits a weight, as held; 0 for a model without weights. */
+GLYD_API double glyd_plan_bits(const glyd_plan *plan);
+
 /* Compute the plan from headers and config alone: no weight is read.
  * Errors: as glyd_engine_open. */
 GLYD_API GLYD_MUST_CHECK glyd_status glyd_engine_plan(const glyd_engine_options *options,

@@ -32,9 +32,8 @@ static void print_settings(const char *model, const glyd_engine_info *info)
 {
     const glyd_plan *plan = &info->plan;
     char weights[GLYD_SIZE_TEXT_BYTES], kv[GLYD_SIZE_TEXT_BYTES];
-    double bits = plan->n_weights ? 8 * (double)plan->weight_bytes / (double)plan->n_weights : 0;
     fprintf(stderr, "%s: %s, %s %.2f bits, weights %s, context %d (%s), %s, %d thread%s\n", model,
-            info->family, glyd_layout_name(plan->layout), bits,
+            info->family, glyd_layout_name(plan->layout), glyd_plan_bits(plan),
             glyd_size_text(plan->weight_bytes, weights), plan->context,
             glyd_size_text(plan->kv_bytes, kv), info->backend, info->n_threads,
             info->n_threads == 1 ? "" : "s");

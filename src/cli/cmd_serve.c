@@ -120,11 +120,10 @@ static void print_settings(const char *model, const glyd_server_info *server,
 {
     const glyd_plan *plan = &engine->plan;
     char weights[GLYD_SIZE_TEXT_BYTES], kv[GLYD_SIZE_TEXT_BYTES];
-    double bits = plan->n_weights ? 8 * (double)plan->weight_bytes / (double)plan->n_weights : 0;
     fprintf(stderr,
             "%s: %s, %s %.2f bits, weights %s, context %d (%s), %d at once (KV %s, %lld tokens), "
             "tool calls %s, reasoning %s%s, %s, %d thread%s, %s\n",
-            model, engine->family, glyd_layout_name(plan->layout), bits,
+            model, engine->family, glyd_layout_name(plan->layout), glyd_plan_bits(plan),
             glyd_size_text(plan->weight_bytes, weights), plan->context, why, plan->n_sequences,
             glyd_size_text(plan->kv_bytes, kv), (long long)plan->kv_tokens, server->tool_format,
             server->reasoning_format, server->has_template ? "" : ", no chat template",

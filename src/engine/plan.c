@@ -198,3 +198,8 @@ done:
     glyd_model_close(model);
     return status;
 }
+
+double glyd_plan_bits(const glyd_plan *plan)
+{
+    return plan->n_weights ? 8 * (double)plan->weight_bytes / (double)plan->n_weights : 0;
+}

@@ -32,9 +32,9 @@ static json_t *model_card(const glyd_server *server, const char *name)
                   "allow_sampling", 1, "allow_logprobs", 1, "allow_search_indices", 0, "allow_view",
                   1, "organization", "*", "group", "is_blocking", 0);
     const glyd_plan *plan = &server->engine_info->plan;
-    double bits = plan->n_weights ? 8 * (double)plan->weight_bytes / (double)plan->n_weights : 0;
-    json_t *held = json_pack("{s:s, s:I, s:f}", "layout", glyd_layout_name(plan->layout),
-                             "weight_bytes", (json_int_t)plan->weight_bytes, "bits", bits);
+    json_t *held =
+        json_pack("{s:s, s:I, s:f}", "layout", glyd_layout_name(plan->layout), "weight_bytes",
+                  (json_int_t)plan->weight_bytes, "bits", glyd_plan_bits(plan));
     return json_pack("{s:s, s:s, s:I, s:s, s:s, s:n, s:i, s:[o], s:o}", "id", name, "object",
                      "model", "created", created, "owned_by", "glyd", "root", server->info.name,
                      "parent", "max_model_len", plan->context, "permission", permission, "glyd",
