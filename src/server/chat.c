@@ -249,29 +249,13 @@ static json_t *choice_json(const glyd_sequence *s)
 
 static void done(glyd_generation *g)
 {
-    glyd_usage usage = glyd_generation_usage(g);
     if (g->params.stream) {
-        if (g->params.include_usage) {
-            json_t *chunk = glyd_reply_head(g, "chatcmpl-", "chat.completion.chunk");
-            if (chunk) {
-                json_object_set_new(chunk, "choices", json_array());
-                json_object_set_new(chunk, "usage", glyd_usage_json(&usage, true));
-            }
-            glyd_stream_event(g->x, NULL, chunk);
-        }
-        glyd_reply_done_stream(g->x);
+        glyd_reply_end_chunks(g, "chatcmpl-", "chat.completion.chunk");
         return;
     }
-    json_t *reply = glyd_reply_head(g, "chatcmpl-", "chat.completion"), *choices = json_array();
-    bool is_made = reply && choices;
-    for (int i = 0; is_made && i < g->n_sequences; i++)
-        is_made = glyd_array_add(choices, choice_json(&g->sequences[i]));
-    is_made = is_made && json_object_set(reply, "choices", choices) == 0 &&
-              json_object_set_new(reply, "usage", glyd_usage_json(&usage, true)) == 0;
-    if (is_made && g->params.return_token_ids)
-        is_made = json_object_set_new(reply, "prompt_token_ids", glyd_ids_json(g->prompts)) == 0;
-    json_decref(choices);
-    if (!is_made) {
+    json_t *reply = glyd_reply_choices(g, "chatcmpl-", "chat.completion", choice_json);
+    if (reply && g->params.return_token_ids &&
+        json_object_set_new(reply, "prompt_token_ids", glyd_ids_json(g->prompts)) != 0) {
         json_decref(reply);
         reply = NULL;
     }

@@ -150,7 +150,7 @@ static void take_token(glyd_sequence *s, const glyd_token *token, glyd_span text
         c->failed = c->failed || glyd_ids_add(&c->ids, token->id) != GLYD_OK;
 }
 
-static json_t *logprobs_json(choice *c)
+static json_t *logprobs_json(const choice *c)
 {
     if (!c->tokens)
         return json_null();
@@ -159,9 +159,9 @@ static json_t *logprobs_json(choice *c)
 }
 
 /* A choice with what there is of it. */
-static json_t *choice_json(glyd_sequence *s)
+static json_t *choice_json(const glyd_sequence *s)
 {
-    choice *c = s->state;
+    const choice *c = s->state;
     json_t *object =
         json_pack("{s:i, s:o, s:o, s:s?, s:o}", "index", s->index, "text", glyd_text_json(&c->text),
                   "logprobs", logprobs_json(c), "finish_reason", s->finish, "stop_reason",
@@ -206,41 +206,28 @@ static void end(glyd_sequence *s)
         send_chunk(s);
 }
 
+/* A choice of an answer in one piece. */
+static json_t *whole_choice_json(const glyd_sequence *s)
+{
+    const glyd_generation *g = s->generation;
+    const completion *own = g->state;
+    const choice *c = s->state;
+    json_t *object = choice_json(s);
+    if (object && own->shows_prompt_logprobs)
+        json_object_set(object, "prompt_logprobs", c->prompt_logprobs);
+    if (object && g->params.return_token_ids)
+        json_object_set_new(object, "prompt_token_ids", glyd_ids_json(&g->prompts[s->prompt]));
+    return object;
+}
+
 static void done(glyd_generation *g)
 {
-    glyd_usage usage = glyd_generation_usage(g);
-    const completion *own = g->state;
-    if (g->params.stream) {
-        if (g->params.include_usage) {
-            json_t *chunk = glyd_reply_head(g, "cmpl-", "text_completion");
-            if (chunk) {
-                json_object_set_new(chunk, "choices", json_array());
-                json_object_set_new(chunk, "usage", glyd_usage_json(&usage, true));
-            }
-            glyd_stream_event(g->x, NULL, chunk);
-        }
-        glyd_reply_done_stream(g->x);
-        return;
-    }
-    json_t *choices = json_array();
-    for (int i = 0; i < g->n_sequences; i++) {
-        json_t *object = choice_json(&g->sequences[i]);
-        choice *c = g->sequences[i].state;
-        if (object && own->shows_prompt_logprobs)
-            json_object_set(object, "prompt_logprobs", c->prompt_logprobs);
-        if (object && g->params.return_token_ids)
-            json_object_set_new(object, "prompt_token_ids",
-                                glyd_ids_json(&g->prompts[g->sequences[i].prompt]));
-        glyd_array_add(choices, object);
-    }
-    json_t *reply = glyd_reply_head(g, "cmpl-", "text_completion");
-    if (reply) {
-        json_object_set_new(reply, "choices", choices);
-        json_object_set_new(reply, "usage", glyd_usage_json(&usage, true));
-    } else {
-        json_decref(choices);
-    }
-    glyd_exchange_reply_json(g->x, MHD_HTTP_OK, reply);
+    if (g->params.stream)
+        glyd_reply_end_chunks(g, "cmpl-", "text_completion");
+    else
+        glyd_exchange_reply_json(
+            g->x, MHD_HTTP_OK,
+            glyd_reply_choices(g, "cmpl-", "text_completion", whole_choice_json));
 }
 
 static const glyd_writer writer = {.prompt_token = take_prompt_token,

@@ -39,6 +39,42 @@ json_t *glyd_reply_head(const glyd_generation *g, const char *prefix, const char
                      "system_fingerprint", "glyd-", glyd_version());
 }
 
+/* Takes `choices`. NULL: no memory. */
+static json_t *with_usage(const glyd_generation *g, const char *prefix, const char *object,
+                          json_t *choices)
+{
+    glyd_usage usage = glyd_generation_usage(g);
+    json_t *reply = glyd_reply_head(g, prefix, object);
+    if (reply && choices && json_object_set(reply, "choices", choices) == 0 &&
+        json_object_set_new(reply, "usage", glyd_usage_json(&usage, true)) == 0) {
+        json_decref(choices);
+        return reply;
+    }
+    json_decref(choices);
+    json_decref(reply);
+    return NULL;
+}
+
+void glyd_reply_end_chunks(const glyd_generation *g, const char *prefix, const char *object)
+{
+    if (g->params.include_usage)
+        glyd_stream_event(g->x, NULL, with_usage(g, prefix, object, json_array()));
+    glyd_reply_done_stream(g->x);
+}
+
+json_t *glyd_reply_choices(const glyd_generation *g, const char *prefix, const char *object,
+                           json_t *(*choice)(const glyd_sequence *s))
+{
+    json_t *choices = json_array();
+    for (int i = 0; i < g->n_sequences; i++) {
+        if (!glyd_array_add(choices, choice(&g->sequences[i]))) {
+            json_decref(choices);
+            return NULL;
+        }
+    }
+    return with_usage(g, prefix, object, choices);
+}
+
 bool glyd_array_add(json_t *array, json_t *value)
 {
     if (array && value)

@@ -15,6 +15,13 @@ json_t *glyd_stop_reason_json(const glyd_sequence *s); /* the string or id that 
  * before the exchange's id. */
 json_t *glyd_reply_head(const glyd_generation *g, const char *prefix, const char *object);
 
+/* The last of a stream of chunks: usage where it was asked for, and "[DONE]". */
+void glyd_reply_end_chunks(const glyd_generation *g, const char *prefix, const char *object);
+
+/* A whole reply of such an object: every sequence's choice, and usage. NULL: no memory. */
+json_t *glyd_reply_choices(const glyd_generation *g, const char *prefix, const char *object,
+                           json_t *(*choice)(const glyd_sequence *s));
+
 /* Append `value` (taken; NULL: no memory) to an array. False: no memory. */
 bool glyd_array_add(json_t *array, json_t *value);
 
