@@ -130,6 +130,6 @@ def test_fits_a_phone(server, tmp_path, dark):
 
 def test_server_gone_is_said(tiny_server, browser):
     browser.open(tiny_server.url + "/")
-    tiny_server.close() if hasattr(tiny_server, "close") else tiny_server.__exit__(None, None, None)
+    tiny_server.stop()
     ask(browser, "hello")
     browser.wait("return document.getElementById('notice').textContent.includes('cannot be reached')")

@@ -41,6 +41,9 @@ class Browser:
                 break
             except OSError:
                 time.sleep(0.1)
+        else:
+            self.process.kill()
+            raise RuntimeError("chromedriver did not start a browser")
         self.base += "/session/" + value["sessionId"]
 
     def call(self, method, path, body=None):
