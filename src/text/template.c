@@ -5,7 +5,7 @@
 #include "base/buf.h"
 #include "base/fs.h"
 #include "base/map.h"
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(sys.argv[1] if len(sys.argv) > 1 else __file__ + "/../../..").resolve()
 FILE_LINES, FUNCTION_LINES, KERNEL_LINES = 1000, 80, 150
-LIBRARIES = ("base", "codec", "save", "text", "model", "cpu", "cuda", "engine", "constraint",
+LIBRARIES = ("base", "codec", "save", "jinja", "text", "model", "cpu", "cuda", "engine", "constraint",
              "server", "hub", "file")
 SPEAKS = re.compile(r"\b(getenv|secure_getenv|exit|_exit|abort|printf|puts|putchar|perror|system|"
                     r"popen|vprintf)\s*\(|\b(stdout|stderr|stdin)\b")

@@ -1,11 +1,11 @@
-/* jinja_format.c - "text" % values, "text".format(values) and strftime.
+/* format.c - "text" % values, "text".format(values) and strftime.
  *
  * % knows %s %r %d %i %f %x %X %o with flags, width and precision;
  * .format knows {} {0} {name}; members and format specifications are refused. Whatever else is
  * not built is refused by name.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* jinja_run.h - one rendering: its limits, scopes, and the operations on values.
+/* run.h - one rendering: its limits, scopes, and the operations on values.
  *
  * Every operation that a template can repeat charges steps, every one that nests counts depth, and
  * all memory comes from the run's arena, so a hostile template ends with E_LIMIT and a text that
@@ -8,11 +8,11 @@
  * if has not. A scope that a macro closed over is never reused.
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef GLYD_TEXT_JINJA_RUN_H
-#define GLYD_TEXT_JINJA_RUN_H
+#ifndef GLYD_JINJA_RUN_H
+#define GLYD_JINJA_RUN_H
 
 #include "base/error.h"
-#include "text/jinja_ast.h"
+#include "jinja/ast.h"
 #include <time.h>
 
 typedef struct jinja_variable {
@@ -107,7 +107,7 @@ struct jinja_loop {
     jinja_value changed; /* arguments of the last loop.changed() as a tuple, or MISSING */
 };
 
-/* --- failing and limits (jinja_run.c) --- */
+/* --- failing and limits (run.c) --- */
 
 /* Fails at r->line; E_FORMAT is what the template's own mistakes and Python's errors give. */
 glyd_status glyd_jinja_fail(jinja_run *r, glyd_status status, const char *format, ...)
@@ -120,13 +120,13 @@ glyd_status glyd_jinja_fail_undefined(jinja_run *r, jinja_value undefined);
 /* Fail where v is undefined. */
 GLYD_MUST_CHECK glyd_status glyd_jinja_need_defined(jinja_run *r, jinja_value v);
 
-/* --- scopes (jinja_run.c) --- */
+/* --- scopes (run.c) --- */
 jinja_scope *glyd_jinja_scope_new(jinja_run *r, jinja_scope *parent);
 GLYD_MUST_CHECK glyd_status glyd_jinja_scope_set(jinja_run *r, jinja_scope *scope,
                                                  const jinja_string *name, jinja_value value);
 void glyd_jinja_scope_capture(jinja_scope *scope);
 
-/* --- values (jinja_value.c) --- */
+/* --- values (value.c) --- */
 bool glyd_jinja_truth(jinja_value v);
 const char *glyd_jinja_type_name(jinja_value v); /* Python's */
 bool glyd_jinja_has_length(jinja_value v);
@@ -147,14 +147,14 @@ GLYD_MUST_CHECK glyd_status glyd_jinja_dict_find(jinja_run *r, const jinja_dict 
 GLYD_MUST_CHECK glyd_status glyd_jinja_dict_set(jinja_run *r, jinja_dict *dict, jinja_value key,
                                                 jinja_value value);
 
-/* --- text of values (jinja_repr.c) --- */
+/* --- text of values (repr.c) --- */
 GLYD_MUST_CHECK glyd_status glyd_jinja_put_str(jinja_run *r, jinja_builder *b, jinja_value v);
 GLYD_MUST_CHECK glyd_status glyd_jinja_put_repr(jinja_run *r, jinja_builder *b, jinja_value v);
 GLYD_MUST_CHECK glyd_status glyd_jinja_str(jinja_run *r, jinja_value v, const jinja_string **out);
 enum { JINJA_REAL_BYTES = 32 };
 void glyd_jinja_real_text(double real, char out[JINJA_REAL_BYTES]); /* Python's repr(float) */
 
-/* --- operators, members (jinja_ops.c, jinja_member.c) --- */
+/* --- operators, members (ops.c, member.c) --- */
 GLYD_MUST_CHECK glyd_status glyd_jinja_binary(jinja_run *r, int op, jinja_value a, jinja_value b,
                                               jinja_value *out);
 GLYD_MUST_CHECK glyd_status glyd_jinja_unary(jinja_run *r, int op, jinja_value a, jinja_value *out);
@@ -174,7 +174,7 @@ GLYD_MUST_CHECK glyd_status glyd_jinja_new_undefined(jinja_run *r, const char *h
                                                      jinja_value owner, jinja_value key,
                                                      jinja_value *out);
 
-/* --- calls (jinja_call.c) --- */
+/* --- calls (call.c) --- */
 GLYD_MUST_CHECK glyd_status glyd_jinja_call(jinja_run *r, jinja_value fn, const jinja_args *args,
                                             jinja_value *out);
 /* Sort arguments into call->param by a list of parameter names. `what` opens error texts. */
@@ -233,7 +233,7 @@ GLYD_MUST_CHECK glyd_status glyd_jinja_format(jinja_run *r, const jinja_call *ca
 GLYD_MUST_CHECK glyd_status glyd_jinja_strftime(jinja_run *r, const jinja_string *format,
                                                 jinja_value *out);
 
-/* --- running (jinja_eval.c, jinja_exec.c) --- */
+/* --- running (eval.c, exec.c) --- */
 GLYD_MUST_CHECK glyd_status glyd_jinja_eval(jinja_run *r, const jinja_node *node, jinja_value *out);
 GLYD_MUST_CHECK glyd_status glyd_jinja_exec(jinja_run *r, const jinja_nodes *body);
 GLYD_MUST_CHECK glyd_status glyd_jinja_assign(jinja_run *r, jinja_scope *scope,

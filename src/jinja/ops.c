@@ -1,9 +1,9 @@
-/* jinja_ops.c - arithmetic on values, with Python's results and complaints.
+/* ops.c - arithmetic on values, with Python's results and complaints.
  *
  * Integers have 64 bits; where Python's would grow, the run ends with E_LIMIT.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <math.h>
 
 static const char *op_name(int op)

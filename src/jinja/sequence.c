@@ -1,9 +1,9 @@
-/* jinja_sequence.c - filters on sequences and mappings.
+/* sequence.c - filters on sequences and mappings.
  *
  * Where Jinja gives a generator, so does this, but its items are computed at once.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 
 static glyd_status new_list(jinja_run *r, size_t capacity, jinja_list **out)
 {

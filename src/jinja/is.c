@@ -1,7 +1,7 @@
-/* jinja_tests.c - what can stand after `is`.
+/* is.c - what can stand after `is`.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <stdio.h>
 
 #define TEST_OF_KIND(name, condition)                                                              \

@@ -1,7 +1,7 @@
-/* jinja_eval.c - evaluating expressions.
+/* eval.c - evaluating expressions.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <stdio.h>
 
 static const struct global {

@@ -1,11 +1,11 @@
-/* jinja_methods.c - methods of lists, tuples, dicts, loops and cyclers, and finding methods by
+/* methods.c - methods of lists, tuples, dicts, loops and cyclers, and finding methods by
  * name.
  *
  * The sandbox is immutable: methods that would change a list or dict are unsafe, so their names
  * give an undefined that fails when called. Python methods that are not built fail by name.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 
 /* --- list, tuple, range --- */
 

@@ -1,11 +1,11 @@
-/* jinja_parser.c - parsing statements: tokens to a tree of nodes.
+/* parser.c - parsing statements: tokens to a tree of nodes.
  *
  * What Jinja has and chat templates have no use for (include, import, extends, block, autoescape)
  * is refused by name.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/error.h"
-#include "text/jinja_ast.h"
+#include "jinja/ast.h"
 #include <stdio.h>
 
 const jinja_token *glyd_jinja_next(jinja_parser *p)

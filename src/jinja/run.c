@@ -1,7 +1,7 @@
-/* jinja_run.c - failing, limits and scopes of one rendering.
+/* run.c - failing, limits and scopes of one rendering.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <stdarg.h>
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-/* jinja_expr.c - parsing expressions, with Jinja's precedence.
+/* expr.c - parsing expressions, with Jinja's precedence.
  *
  * Loosest first: a if b else c; or; and; not; comparisons and in; + -; ~; * / // %; **; unary;
  * then subscripts and calls, then filters and tests. Binary levels are one loop over a table, so
@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/error.h"
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <string.h>
 
 static glyd_status parse_or(jinja_parser *p, jinja_node **out);

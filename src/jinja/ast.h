@@ -1,14 +1,14 @@
-/* jinja_ast.h - a compiled template: tokens, nodes, and the tables of filters and tests.
+/* ast.h - a compiled template: tokens, nodes, and the tables of filters and tests.
  *
  * The lexer turns the text into an array of tokens, the parser turns those into a tree. Both work
  * in the template's arena, so every node lives as long as the template. Names are interned: two
  * nodes that say `message` point at one jinja_string, and scopes compare pointers.
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef GLYD_TEXT_JINJA_AST_H
-#define GLYD_TEXT_JINJA_AST_H
+#ifndef GLYD_JINJA_AST_H
+#define GLYD_JINJA_AST_H
 
-#include "text/jinja_value.h"
+#include "jinja/value.h"
 
 typedef enum jinja_token_kind {
     JINJA_T_END, /* of the template */
@@ -106,7 +106,7 @@ typedef struct jinja_macro_node {
     jinja_nodes body;
 } jinja_macro_node;
 
-typedef struct jinja_filter jinja_filter; /* jinja_run.h */
+typedef struct jinja_filter jinja_filter; /* run.h */
 typedef struct jinja_test jinja_test;
 
 struct jinja_node {
@@ -152,7 +152,7 @@ GLYD_MUST_CHECK glyd_status glyd_jinja_lex(jinja_parser *p, const char *text, si
 /* Parse all tokens. Errors: E_FORMAT, E_UNSUPPORTED (by name), E_LIMIT (nesting). */
 GLYD_MUST_CHECK glyd_status glyd_jinja_parse(jinja_parser *p, jinja_nodes *body);
 
-/* --- between jinja_parser.c (statements) and jinja_expr.c (expressions) --- */
+/* --- between parser.c (statements) and expr.c (expressions) --- */
 
 typedef enum jinja_tuple_mode {
     JINJA_TUPLE_FULL,   /* commas make a tuple, a ternary is allowed */

@@ -1,10 +1,10 @@
-/* jinja_tojson.c - the tojson filter: json.dumps(x, ensure_ascii, indent, separators, sort_keys).
+/* tojson.c - the tojson filter: json.dumps(x, ensure_ascii, indent, separators, sort_keys).
  *
  * transformers replaces Jinja's own filter: nothing is escaped for HTML, and ensure_ascii is off
  * unless asked for.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <math.h>
 #include <stdio.h>
 

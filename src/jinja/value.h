@@ -1,4 +1,4 @@
-/* jinja_value.h - the values of the chat-template interpreter, and the arena they live in.
+/* value.h - the values of the chat-template interpreter, and the arena they live in.
  *
  * Everything a compile or a render makes comes from one arena and is freed with it at once. The
  * arena has a byte limit and remembers its first failure: a function that gives NULL has set
@@ -9,11 +9,11 @@
  * reachable from a template (the sandbox refuses every mutating method), so sharing is safe and
  * cycles cannot arise, except through a namespace, which is printed without its members.
  *
- * Read next: jinja_ast.h (what a template is compiled to), jinja_run.h (how it is run).
+ * Read next: ast.h (what a template is compiled to), run.h (how it is run).
  * SPDX-License-Identifier: Apache-2.0
  */
-#ifndef GLYD_TEXT_JINJA_VALUE_H
-#define GLYD_TEXT_JINJA_VALUE_H
+#ifndef GLYD_JINJA_VALUE_H
+#define GLYD_JINJA_VALUE_H
 
 #include "glyd/base.h"
 #include <stdbool.h>
@@ -186,7 +186,7 @@ static inline double jinja_as_real(jinja_value v)
     return v.kind == JINJA_REAL ? v.as.real : (double)jinja_as_int(v);
 }
 
-/* --- strings (jinja_string.c) --- */
+/* --- strings (utf8.c) --- */
 
 /* A string over bytes that live as long as the arena, or over a copy of them. */
 const jinja_string *glyd_jinja_string_view(jinja_arena *arena, const char *data, size_t bytes);
@@ -221,13 +221,13 @@ bool glyd_jinja_point_is_upper(int32_t point);
 bool glyd_jinja_point_is_lower(int32_t point);
 bool glyd_jinja_point_is_title(int32_t point);
 
-/* --- numbers (jinja_repr.c) --- */
+/* --- numbers (repr.c) --- */
 
 /* Python's float(text) and int(text, base); false where it would raise ValueError. */
 bool glyd_jinja_parse_real(const jinja_string *s, double *out);
 bool glyd_jinja_parse_int(const jinja_string *s, int base, int64_t *out, bool *overflow);
 
-/* --- growing text (jinja_arena.c) --- */
+/* --- growing text (arena.c) --- */
 
 typedef struct jinja_builder {
     jinja_arena *arena;
@@ -244,7 +244,7 @@ GLYD_MUST_CHECK glyd_status glyd_jinja_put_repeated(jinja_builder *b, const jinj
 /* The text so far as a string that shares the builder's bytes; add nothing to it afterwards. */
 GLYD_MUST_CHECK glyd_status glyd_jinja_build(jinja_builder *b, jinja_value *out);
 
-/* --- containers (jinja_arena.c) --- */
+/* --- containers (arena.c) --- */
 
 jinja_list *glyd_jinja_list_new(jinja_arena *arena, size_t capacity);
 GLYD_MUST_CHECK glyd_status glyd_jinja_list_add(jinja_arena *arena, jinja_list *list,

@@ -1,7 +1,7 @@
-/* jinja_call.c - calling macros, methods and Jinja's global functions.
+/* call.c - calling macros, methods and Jinja's global functions.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
-/* jinja_value.c - truth, length, iteration, equality, order and membership, as Python has them.
+/* value.c - truth, length, iteration, equality, order and membership, as Python has them.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <math.h>
 
 bool glyd_jinja_truth(jinja_value v)

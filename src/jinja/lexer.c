@@ -1,4 +1,4 @@
-/* jinja_lexer.c - template text to tokens, with Jinja's rules for whitespace around tags.
+/* lexer.c - template text to tokens, with Jinja's rules for whitespace around tags.
  *
  * The environment is that of transformers: trim_blocks (a newline after a block or comment goes),
  * lstrip_blocks (blanks between a line's start and a block or comment go), one trailing newline of
@@ -6,7 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/error.h"
-#include "text/jinja_ast.h"
+#include "jinja/ast.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

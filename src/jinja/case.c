@@ -1,11 +1,11 @@
-/* jinja_case.c - upper, lower, title and capitalize, as Python's str has them.
+/* case.c - upper, lower, title and capitalize, as Python's str has them.
  *
  * Full mappings: one letter may become several (U+00DF), and a capital sigma that ends a word
  * becomes the final small one.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_case_table.h"
-#include "text/jinja_run.h"
+#include "jinja/case_table.h"
+#include "jinja/run.h"
 #include <utf8proc.h>
 
 static bool is_cased(int32_t p)

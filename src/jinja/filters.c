@@ -1,9 +1,9 @@
-/* jinja_filters.c - the table of filters, and those on texts and numbers.
+/* filters.c - the table of filters, and those on texts and numbers.
  *
  * A filter that Jinja has and this table has not is refused by name when the template is compiled.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

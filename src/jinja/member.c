@@ -1,10 +1,10 @@
-/* jinja_member.c - x.name, x[key] and x[a:b:c], with the sandbox's refusals.
+/* member.c - x.name, x[key] and x[a:b:c], with the sandbox's refusals.
  *
  * x.name looks for Python's attribute first and for the key second, x["name"] the other way round;
  * what has neither is undefined, and only using that fails.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <stdio.h>
 
 static glyd_status undefined_member(jinja_run *r, jinja_value owner, jinja_value key,

@@ -1,11 +1,11 @@
-/* jinja_arena.c - memory of the template interpreter: arena, growing text, lists and dicts.
+/* arena.c - memory of the template interpreter: arena, growing text, lists and dicts.
  *
  * Chunks are malloc'ed, each at least twice as large as what is asked for up to a bound, so that a
  * small template costs one or two of them. Freed all at once.
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "base/error.h"
-#include "text/jinja_value.h"
+#include "jinja/value.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,11 @@
-/* jinja_string.c - UTF-8 strings counted in code points, and Python's classes of characters.
+/* utf8.c - UTF-8 strings counted in code points, and Python's classes of characters.
  *
  * Character data come from utf8proc (Unicode 15); Python 3.11's have Unicode 14, so letters that
  * 15 added count as letters here.
  * SPDX-License-Identifier: Apache-2.0
  */
 #define _GNU_SOURCE /* memmem */
-#include "text/jinja_value.h"
+#include "jinja/value.h"
 #include <string.h>
 #include <utf8proc.h>
 

@@ -1,10 +1,10 @@
-/* jinja_exec.c - running statements.
+/* exec.c - running statements.
  *
  * `break` and `continue` set r->flow; everything between them and their loop returns at once,
  * without finishing what it was building, as Python does when it jumps.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 
 static glyd_status exec_node(jinja_run *r, const jinja_node *node);
 

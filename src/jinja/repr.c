@@ -1,7 +1,7 @@
-/* jinja_repr.c - Python's str() and repr() of values, and reading numbers from text.
+/* repr.c - Python's str() and repr() of values, and reading numbers from text.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <locale.h>
 #include <math.h>
 #include <stdio.h>

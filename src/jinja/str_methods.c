@@ -1,9 +1,9 @@
-/* jinja_str.c - the methods of strings, and the operations on text that filters share with them.
+/* str_methods.c - the methods of strings, and the operations on text that filters share with them.
  *
  * Python methods that are not built are in the table without a function, and fail by name.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include "text/jinja_run.h"
+#include "jinja/run.h"
 #include <string.h>
 
 static const jinja_string *self_of(const jinja_call *call)
