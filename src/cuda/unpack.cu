@@ -1,8 +1,9 @@
 /* unpack.cu - packed matrices back to bf16, whole rows or gathered ones, and streams to codes.
  *
- * A warp takes a run of a tile's blocks (for mma12 PLANE_BLOCKS blocks) and
- * turns each block into 16 rows of 128 bytes through its own part of shared memory, so that rows
- * are written in pieces of 16 bytes.
+ * A warp takes a run of a tile's blocks and turns each block into 16 rows of 128 bytes through its
+ * own part of shared memory, so that rows are written in pieces of 16 bytes. A block's loads are
+ * under way while the one before it is decoded. For mma12 a run is as long as makes the warps of a
+ * whole GPU end together.
  *
  * Thread to data   lane 4g + t decodes rows g and g + 8; it writes 16-byte chunk `lane % 8` of rows
  *                  `lane / 8`, + 4, + 8, + 12.
@@ -15,7 +16,9 @@
 #include "cuda/stream.cuh"
 
 static constexpr int WARPS = 4;
-static constexpr int PLANE_BLOCKS = 16;                    /* mma12: blocks of a warp */
+static constexpr int SM_CTAS = 5;        /* on an SM at once */
+static constexpr int RUN_BLOCKS_MIN = 4; /* mma12: blocks of a warp */
+static constexpr int RUN_BLOCKS_MAX = 32;
 static constexpr int ROW_PITCH = GLYD_BLOCK_COLS * 2 + 16; /* rows g start 4 banks apart */
 /* The lookup, wherever in shared memory its alignment puts it, the rings, and scratch. */
 static constexpr size_t STREAM_BYTES =
@@ -112,9 +115,36 @@ static __device__ __forceinline__ void unpack_write(const unpack_args &p, const 
     }
 }
 
+/* Where kernels may overlap: those before may still read what is written now. */
+static __device__ __forceinline__ void wait_to_write(void)
+{
+#if __CUDA_ARCH__ >= 900
+    grid_wait();
+#endif
+}
+
+/* A block as it lies: sign and mantissa, and mma12's codes. */
+typedef struct block_words {
+    uint4 sm0, sm1, codes;
+} block_words;
+
+template <bool CODES>
+static __device__ __forceinline__ block_words block_load(const packed_arrays &w, int tile,
+                                                         int block, int lane)
+{
+    block_words b = {};
+    int64_t at = (int64_t)tile * w.blocks + block;
+    const uint4 *sm = (const uint4 *)w.sm + at * (GLYD_BLOCK_SM_WORDS / 4) + lane;
+    b.sm0 = load_once(sm);
+    b.sm1 = load_once(sm + 32);
+    if (CODES)
+        b.codes = load_once((const uint4 *)w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane);
+    return b;
+}
+
 /* N: streams of a lane, 0 for mma12. */
 template <int N>
-static __global__ void __launch_bounds__(WARPS * 32, 5) unpack_kernel(const unpack_args p)
+static __global__ void __launch_bounds__(WARPS * 32, SM_CTAS) unpack_kernel(const unpack_args p)
 {
     extern __shared__ __align__(16) uint8_t shared[];
     uint8_t *rows = shared + (N ? STREAM_BYTES : 0) + threadIdx.x / 32 * GLYD_TILE_ROWS * ROW_PITCH;
@@ -125,12 +155,17 @@ static __global__ void __launch_bounds__(WARPS * 32, 5) unpack_kernel(const unpa
                              (int)threadIdx.x, WARPS * 32);
     int lane = (int)threadIdx.x % 32;
     int64_t task = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+#if __CUDA_ARCH__ >= 900
+    grid_let_next();
+#endif
     if (task >= (int64_t)p.tiles * p.runs)
         return;
+    if (p.ids)
+        wait_to_write(); /* the ids may come from the kernel before */
     int run = (int)(task % p.runs), block = run * p.run_blocks;
     int end = min(block + p.run_blocks, p.w.blocks);
     row_range r = unpack_rows(p, task / p.runs);
-    if (r.tile < 0) {
+    if (r.tile < 0) { /* an id, so it has waited */
         for (; block < end; block++)
             unpack_write(p, r, block, NULL, lane);
         return;
@@ -141,18 +176,18 @@ static __global__ void __launch_bounds__(WARPS * 32, 5) unpack_kernel(const unpa
     stream_run<N ? N : 1> streams = {};
     if constexpr (N > 0)
         warp_run_open(&streams, &words, p.w, r.tile, run, parts.rings, lane);
+    block_words next = block_load<N == 0>(p.w, r.tile, block, lane);
+    wait_to_write();
     for (; block < end; block++) {
-        int64_t at = (int64_t)r.tile * p.w.blocks + block;
-        const uint4 *sm = (const uint4 *)p.w.sm + at * (GLYD_BLOCK_SM_WORDS / 4) + lane;
-        uint4 sm0 = load_once(sm), sm1 = load_once(sm + 32), codes;
+        block_words now = next;
+        if (block + 1 < end)
+            next = block_load<N == 0>(p.w, r.tile, block + 1, lane);
         if constexpr (N > 0) {
             words_keep(&words, streams.next, run_read(streams));
-            codes = run_block(&streams, words, lookup, block + 1 == end);
-        } else {
-            codes = load_once((const uint4 *)p.w.codes + at * (GLYD_BLOCK_CODE_WORDS / 4) + lane);
+            now.codes = run_block(&streams, words, lookup, block + 1 == end);
         }
         uint32_t a[GLYD_FRAGMENT_REGISTERS];
-        fragment_decode(a, sm0, sm1, codes, base);
+        fragment_decode(a, now.sm0, now.sm1, now.codes, base);
         escapes_put(p.w, a, &escapes, r.tile, block, lane);
 #pragma unroll
         for (int i = 0; i < GLYD_FRAGMENT_REGISTERS; i++) {
@@ -204,12 +239,35 @@ extern "C" glyd_status glyd_k_expand(const glyd_matrix *m, uint8_t *codes, cudaS
     return cuda_status(cudaGetLastError(), "expand", err);
 }
 
+/* Blocks of a warp for mma12: runs that fill whole rounds of the warps that run at once. Starting
+ * one costs about as much as two blocks. */
+static int plane_run_blocks(int64_t tiles, int blocks, int n_sms)
+{
+    int64_t warps = (int64_t)n_sms * SM_CTAS * WARPS, best_cost = INT64_MAX;
+    int best = RUN_BLOCKS_MIN;
+    for (int run = RUN_BLOCKS_MIN; run <= RUN_BLOCKS_MAX; run++) {
+        int64_t tasks = tiles * glyd_runs_of(blocks, run);
+        int64_t cost = (tasks + warps - 1) / warps * (run + 2);
+        if (cost < best_cost) {
+            best_cost = cost;
+            best = run;
+        }
+    }
+    return best;
+}
+
 static glyd_status unpack_launch(const glyd_matrix *m, unpack_args *p, cudaStream_t stream,
                                  glyd_error *err)
 {
     bool streams = m->layout == GLYD_LAYOUT_MMA;
+    int device, n_sms, major;
+    GLYD_TRY(cuda_status(cudaGetDevice(&device), "unpack", err));
+    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&n_sms, cudaDevAttrMultiProcessorCount, device),
+                         "unpack", err));
+    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                         "unpack", err));
     p->w = arrays_of(m, m->array[GLYD_ARRAY_CODES].data);
-    p->run_blocks = streams ? m->run_blocks : PLANE_BLOCKS;
+    p->run_blocks = streams ? m->run_blocks : plane_run_blocks(p->tiles, p->w.blocks, n_sms);
     p->runs = (int)glyd_runs_of(p->w.blocks, p->run_blocks);
     int64_t tasks = (int64_t)p->tiles * p->runs;
     size_t bytes = (size_t)(WARPS * GLYD_TILE_ROWS * ROW_PITCH) + (streams ? STREAM_BYTES : 0);
@@ -220,8 +278,17 @@ static glyd_status unpack_launch(const glyd_matrix *m, unpack_args *p, cudaStrea
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
             "unpack", err));
     }
-    kernel<<<(unsigned)((tasks + WARPS - 1) / WARPS), WARPS * 32, bytes, stream>>>(*p);
-    return cuda_status(cudaGetLastError(), "unpack", err);
+    cudaLaunchAttribute early = {};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = dim3((unsigned)((tasks + WARPS - 1) / WARPS));
+    launch.blockDim = dim3(WARPS * 32);
+    launch.dynamicSmemBytes = bytes;
+    launch.stream = stream;
+    launch.attrs = &early;
+    launch.numAttrs = major >= 9 ? 1 : 0;
+    return cuda_status(cudaLaunchKernelEx(&launch, kernel, *p), "unpack", err);
 }
 
 extern "C" glyd_status glyd_gpu_unpack(const glyd_matrix *m, int64_t row0, int64_t rows,
