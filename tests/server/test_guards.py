@@ -239,17 +239,6 @@ def test_slow_clients_hold_no_worker(small):
         sock.close()
 
 
-def test_many_idle_connections(small):
-    idle = [small.connect() for _ in range(900)]
-    for sock in idle[:100]:
-        sock.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    for sock in idle[:100]:
-        assert sock.recv(4096).startswith(b"HTTP/1.1 200 ")
-    assert small.complete("a", max_tokens=2).status == 200
-    for sock in idle:
-        sock.close()
-
-
 def test_keep_alive(small):
     with small.connect() as sock:
         for _ in range(3):
