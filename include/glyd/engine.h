@@ -232,6 +232,8 @@ GLYD_API void glyd_ticket_wait(glyd_ticket *ticket, glyd_result *result);
 
 GLYD_API void glyd_ticket_free(glyd_ticket *ticket); /* NULL is allowed */
 
+enum { GLYD_STEP_SIZES = 14 };
+
 /* What the engine does and has done since it was opened. */
 typedef struct glyd_stats {
     int n_running; /* sequences in the batch */
@@ -245,6 +247,10 @@ typedef struct glyd_stats {
     int64_t n_preemptions; /* sequences that gave up their pages */
     int64_t n_steps;
     int step_tokens; /* of the last step */
+    /* Steps by their size: of 1 token, and of more up to 8, 16, 32, ... 16384; the last: of more.
+     */
+    int64_t steps_of_size[GLYD_STEP_SIZES];
+    int64_t steps_tokens; /* of all steps */
 } glyd_stats;
 
 /* Fill in `stats`. Any thread; takes no lock, so the figures need not be of one moment. */

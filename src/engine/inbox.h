@@ -12,7 +12,7 @@
 typedef struct glyd_figures {
     atomic_int n_running, kv_pages, kv_pages_used, step_tokens;
     atomic_llong prefix_queries, prefix_hits, prompt_tokens, answer_tokens;
-    atomic_llong n_preemptions, n_steps;
+    atomic_llong n_preemptions, n_steps, steps_tokens, steps_of_size[GLYD_STEP_SIZES];
 } glyd_figures;
 
 typedef struct glyd_inbox {

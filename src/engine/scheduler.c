@@ -217,6 +217,19 @@ static glyd_status run_batch(glyd_scheduler *s, glyd_error *err)
     return GLYD_OK;
 }
 
+static void count_step(glyd_scheduler *s)
+{
+    glyd_figures *figures = &s->inbox->figures;
+    int size = 0;
+    for (int most = 1; s->n_tokens > most && size < GLYD_STEP_SIZES - 1; size++)
+        most = most == 1 ? 8 : 2 * most;
+    s->n_steps++;
+    atomic_fetch_add(&figures->n_steps, 1);
+    atomic_fetch_add(&figures->steps_of_size[size], 1);
+    atomic_fetch_add(&figures->steps_tokens, s->n_tokens);
+    atomic_store(&figures->step_tokens, s->n_tokens);
+}
+
 void glyd_scheduler_step(glyd_scheduler *s)
 {
     glyd_error error = {0}, finish_error = {0};
@@ -226,9 +239,7 @@ void glyd_scheduler_step(glyd_scheduler *s)
     fill_batch(s);
     if (s->n_tokens == 0)
         return;
-    s->n_steps++;
-    atomic_fetch_add(&s->inbox->figures.n_steps, 1);
-    atomic_store(&s->inbox->figures.step_tokens, s->n_tokens);
+    count_step(s);
     glyd_status status = run_batch(s, &error);
     glyd_status finish_status = glyd_forward_finish(s->forward, &finish_error);
     if (status == GLYD_OK && finish_status != GLYD_OK)

@@ -306,7 +306,10 @@ void glyd_engine_stats(const glyd_engine *e, glyd_stats *stats)
         .n_preemptions = atomic_load(&f->n_preemptions),
         .n_steps = atomic_load(&f->n_steps),
         .step_tokens = atomic_load(&f->step_tokens),
+        .steps_tokens = atomic_load(&f->steps_tokens),
     };
+    for (int i = 0; i < GLYD_STEP_SIZES; i++)
+        stats->steps_of_size[i] = atomic_load(&f->steps_of_size[i]);
 }
 
 int glyd_engine_drain(glyd_engine *e, double timeout_s)

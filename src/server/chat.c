@@ -187,6 +187,8 @@ static void take_event(glyd_sequence *s, const glyd_answer_event *event)
 {
     choice *c = s->state;
     bool is_stream = s->generation->params.stream;
+    if (event->kind == GLYD_ANSWER_REASONING && s->generation->params.hides_reasoning)
+        return;
     glyd_buf *to = event->kind == GLYD_ANSWER_CONTENT          ? &c->content
                    : event->kind == GLYD_ANSWER_REASONING      ? &c->reasoning
                    : event->kind == GLYD_ANSWER_CALL_ARGUMENTS ? &c->arguments
@@ -226,11 +228,10 @@ static void end(glyd_sequence *s)
 static json_t *message_json(const choice *c)
 {
     bool has_content = c->content.bytes > 0 || !c->calls;
-    json_t *message =
-        json_pack("{s:s, s:o, s:n, s:n, s:n, s:n, s:o}", "role", "assistant", "content",
-                  has_content ? glyd_text_json(&c->content) : json_null(), "refusal", "annotations",
-                  "audio", "function_call", "reasoning",
-                  c->reasoning.bytes > 0 ? glyd_text_json(&c->reasoning) : json_null());
+    json_t *message = json_pack(
+        "{s:s, s:o, s:n, s:[], s:o}", "role", "assistant", "content",
+        has_content ? glyd_text_json(&c->content) : json_null(), "refusal", "annotations",
+        "reasoning", c->reasoning.bytes > 0 ? glyd_text_json(&c->reasoning) : json_null());
     if (message && c->calls)
         json_object_set(message, "tool_calls", c->calls);
     return message;
@@ -289,13 +290,25 @@ static bool read_logprobs(glyd_exchange *x, glyd_params *p)
     return true;
 }
 
+/* Whether reasoning is shown; it is made, and counted, in either case. */
+static bool read_reasoning(glyd_exchange *x, glyd_params *p)
+{
+    const char *effort = "";
+    bool is_shown = true;
+    if (!glyd_request_bool(x, x->request, "include_reasoning", &is_shown) ||
+        !glyd_request_text(x, x->request, "reasoning_effort", &effort))
+        return false;
+    p->hides_reasoning = !is_shown || strcmp(effort, "none") == 0;
+    return true;
+}
+
 static bool read_turn(glyd_exchange *x, glyd_turn *t)
 {
     int64_t tokens_max = GLYD_TOKENS_UNSET;
     const json_t *r = x->request;
     if (!glyd_request_check_model(x) || !glyd_prompt_options_read(x, &t->prompt) ||
         !glyd_params_read(x, &t->params) || !read_logprobs(x, &t->params) ||
-        !glyd_turn_read_tools(x, t) ||
+        !read_reasoning(x, &t->params) || !glyd_turn_read_tools(x, t) ||
         !glyd_request_int(x, r, "max_tokens", 1, INT32_MAX, &tokens_max) ||
         !glyd_request_int(x, r, "max_completion_tokens", 1, INT32_MAX, &tokens_max))
         return false;

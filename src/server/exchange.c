@@ -31,6 +31,7 @@ void glyd_exchange_drop(glyd_exchange *x)
 {
     if (atomic_fetch_sub(&x->n_owners, 1) > 1)
         return;
+    atomic_fetch_sub(&x->server->n_body_bytes, (long long)x->body_counted);
     glyd_log_exchange(x); /* the engine is done with it too: the figures are final */
     glyd_generation_free(x->generation);
     pthread_mutex_destroy(&x->lock);

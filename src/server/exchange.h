@@ -17,7 +17,7 @@
 
 enum {
     GLYD_ID_BYTES = 80,
-    GLYD_PATH_SHOWN_BYTES = 128,
+    GLYD_PATH_BYTES = 320, /* of a path; the name of a model fits, the rest is cut */
 };
 
 typedef struct glyd_server glyd_server;
@@ -48,13 +48,14 @@ struct glyd_exchange {
     struct MHD_Connection *connection;
     glyd_connection *link;
     const glyd_route *route; /* NULL: refused before one was found */
-    char method[16], path[GLYD_PATH_SHOWN_BYTES];
+    char method[16], path[GLYD_PATH_BYTES];
     char id[GLYD_ID_BYTES]; /* of the client's X-Request-Id, or drawn */
     char origin[256];       /* an allowed one; empty: none came */
     glyd_buf body;
-    bool is_too_large;
-    bool is_old;     /* HTTP/1.0 */
-    json_t *request; /* the body as an object, for routes that take one */
+    bool is_too_large, is_crowded; /* the body; crowded: others' leave no room for it */
+    size_t body_counted;           /* of its bytes, in the server's n_body_bytes */
+    bool is_old;                   /* HTTP/1.0 */
+    json_t *request;               /* the body as an object, for routes that take one */
 
     pthread_mutex_t lock; /* of what follows */
     glyd_phase phase;

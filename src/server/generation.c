@@ -497,6 +497,18 @@ void glyd_generation_fail(glyd_generation *g, const glyd_error *error)
         glyd_exchange_fail_status(g->x, NULL, error);
 }
 
+const char *glyd_generation_reached(const glyd_generation *g)
+{
+    const char *reached = "queue";
+    for (int i = 0; i < g->n_sequences; i++) {
+        if (g->sequences[i].n_made > 0)
+            return "answer";
+        if (g->sequences[i].result.prompt_s > 0)
+            reached = "prompt";
+    }
+    return reached;
+}
+
 glyd_usage glyd_generation_usage(const glyd_generation *g)
 {
     glyd_usage usage = {0};

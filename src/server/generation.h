@@ -85,6 +85,9 @@ typedef struct glyd_usage {
     int64_t answer, reasoning; /* tokens of answers, and those that were reasoning */
 } glyd_usage;
 
+/* How far it has come: "queue", "prompt", "answer"; a constant. Once it is over. */
+const char *glyd_generation_reached(const glyd_generation *g);
+
 glyd_usage glyd_generation_usage(const glyd_generation *g);
 
 #endif

@@ -152,14 +152,33 @@ static void fail_too_large(glyd_exchange *x)
                        GLYD_BODY_BYTES_MAX);
 }
 
+/* Whether the bodies that are held leave room for one of so many bytes. What is made of a body
+ * takes memory too, so it counts until its request is over. */
+static bool has_room(glyd_exchange *x, size_t bytes)
+{
+    atomic_llong *held = &x->server->n_body_bytes;
+    size_t more = bytes > GLYD_BODY_BYTES_FREE ? bytes - GLYD_BODY_BYTES_FREE - x->body_counted : 0;
+    if (more > 0 &&
+        atomic_fetch_add(held, (long long)more) + (long long)more > GLYD_BODIES_BYTES_MAX) {
+        atomic_fetch_sub(held, (long long)more);
+        return false;
+    }
+    x->body_counted += more;
+    return true;
+}
+
 static void take_body(glyd_exchange *x, const char *data, size_t bytes)
 {
-    if (x->phase != GLYD_PHASE_READING || x->is_too_large)
+    if (x->phase != GLYD_PHASE_READING || x->is_too_large || x->is_crowded)
         return;
-    if (x->body.bytes + bytes > GLYD_BODY_BYTES_MAX ||
-        glyd_buf_append(&x->body, data, bytes) != GLYD_OK) {
-        x->is_too_large = true;
+    x->is_crowded = !has_room(x, x->body.bytes + bytes);
+    x->is_too_large = x->body.bytes + bytes > GLYD_BODY_BYTES_MAX;
+    if (!x->is_crowded && !x->is_too_large && glyd_buf_append(&x->body, data, bytes) != GLYD_OK)
+        x->is_crowded = true;
+    if (x->is_crowded || x->is_too_large) {
         glyd_buf_free(&x->body);
+        atomic_fetch_sub(&x->server->n_body_bytes, (long long)x->body_counted);
+        x->body_counted = 0;
     }
 }
 
@@ -176,6 +195,12 @@ static enum MHD_Result start_work(glyd_exchange *x, struct MHD_Connection *conne
 {
     if (x->is_too_large) {
         fail_too_large(x);
+        return queue_response(x, connection);
+    }
+    if (x->is_crowded) {
+        x->retry_after_s = 1;
+        glyd_exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, NULL,
+                           "There is no memory for the body now: other requests have it.");
         return queue_response(x, connection);
     }
     if (x->route->is_quick) {

@@ -3,6 +3,7 @@
  */
 #include "server/log.h"
 #include "base/clock.h"
+#include "server/generation.h"
 #include "server/state.h"
 #include <string.h>
 
@@ -29,7 +30,8 @@ void glyd_log_exchange(const glyd_exchange *x)
     if (status == GLYD_OK && x->first_s > 0)
         status = glyd_buf_print(&line, ", first token %.1f ms", 1e3 * (x->first_s - x->begun_s));
     if (status == GLYD_OK && x->is_cut)
-        status = glyd_buf_print(&line, ", client left");
+        status = glyd_buf_print(&line, ", client left (%s)",
+                                x->generation ? glyd_generation_reached(x->generation) : "request");
     write_line(x, &line);
 }
 

@@ -165,6 +165,23 @@ static void print_value(printer *p, const char *name, const char *help, const ch
     PRINT(p, "vllm:%s{%s} %.17g\n", name, p->labels, value);
 }
 
+/* As vLLM has it: a histogram, whatever its name ends in. */
+static void print_step_sizes(printer *p, const glyd_stats *s)
+{
+    static const char name[] = "iteration_tokens_total";
+    int64_t n = 0;
+    print_head(p, name, "Tokens of a step of the engine.", "histogram");
+    for (int i = 0, bound = 1; i < GLYD_STEP_SIZES - 1; i++) {
+        n += s->steps_of_size[i];
+        PRINT(p, "vllm:%s_bucket{%s,le=\"%d\"} %lld\n", name, p->labels, bound, (long long)n);
+        bound = bound == 1 ? 8 : 2 * bound;
+    }
+    n += s->steps_of_size[GLYD_STEP_SIZES - 1];
+    PRINT(p, "vllm:%s_bucket{%s,le=\"+Inf\"} %lld\n", name, p->labels, (long long)n);
+    PRINT(p, "vllm:%s_sum{%s} %lld\n", name, p->labels, (long long)s->steps_tokens);
+    PRINT(p, "vllm:%s_count{%s} %lld\n", name, p->labels, (long long)n);
+}
+
 static void print_histogram(printer *p, int id, const histogram *h)
 {
     const char *name = histogram_rows[id].name;
@@ -217,6 +234,7 @@ glyd_status glyd_metrics_print(glyd_metrics *m, const char *model, const glyd_en
     pthread_mutex_unlock(&m->lock);
     set_labels(&p, model);
     print_stats(&p, stats);
+    print_step_sizes(&p, stats);
     print_head(&p, "request_success_total", "Requests that were answered, by how they ended.",
                "counter");
     for (int i = 0; i < FINISHES; i++)

@@ -20,6 +20,7 @@ typedef struct glyd_params {
     int n; /* choices */
     bool stream, include_usage, usage_in_each;
     bool ignore_eos, include_stop, skip_special, return_token_ids;
+    bool hides_reasoning;
     glyd_stop_strings stops; /* in the request's JSON */
     int32_t stop_ids[GLYD_REQUEST_STOP_IDS_MAX];
     int n_stop_ids;

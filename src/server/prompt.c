@@ -82,6 +82,47 @@ bool glyd_messages_check(glyd_exchange *x, const json_t *messages)
     return true;
 }
 
+/* Set a variable of the template, unless chat_template_kwargs has it. Takes `value`. */
+static bool set_variable(json_t *kwargs, const char *name, json_t *value)
+{
+    if (!json_object_get(kwargs, name))
+        return json_object_set_new(kwargs, name, value) == 0;
+    json_decref(value);
+    return true;
+}
+
+/* reasoning_effort is the template's to heed; "none" turns thinking off where the template can. */
+static bool read_effort(glyd_exchange *x, const json_t **extra)
+{
+    static const char *const efforts[] = {"none", "minimal", "low", "medium",
+                                          "high", "xhigh",   "max"};
+    const char *effort = NULL;
+    bool is_known = false;
+    if (!glyd_request_text(x, x->request, "reasoning_effort", &effort))
+        return false;
+    if (!effort)
+        return true;
+    for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++)
+        is_known = is_known || strcmp(effort, efforts[i]) == 0;
+    if (!is_known) {
+        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, "reasoning_effort",
+                           "reasoning_effort must be none, minimal, low, medium, high, xhigh or "
+                           "max.");
+        return false;
+    }
+    json_t *kwargs = *extra ? json_copy((json_t *)*extra) : json_object();
+    if (!kwargs || !set_variable(kwargs, "reasoning_effort", json_string(effort)) ||
+        (strcmp(effort, "none") == 0 && !set_variable(kwargs, "enable_thinking", json_false())) ||
+        json_object_set(x->request, "chat_template_kwargs", kwargs) != 0) {
+        json_decref(kwargs);
+        glyd_exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+        return false;
+    }
+    *extra = kwargs; /* the request's */
+    json_decref(kwargs);
+    return true;
+}
+
 bool glyd_prompt_options_read(glyd_exchange *x, glyd_prompt_options *o)
 {
     const json_t *r = x->request;
@@ -93,7 +134,8 @@ bool glyd_prompt_options_read(glyd_exchange *x, glyd_prompt_options *o)
                            "chat_template_kwargs must be an object.");
         return false;
     }
-    if (!glyd_request_text(x, r, "chat_template", &o->chat_template) ||
+    if (!read_effort(x, &o->extra) ||
+        !glyd_request_text(x, r, "chat_template", &o->chat_template) ||
         !glyd_request_bool(x, r, "continue_final_message", &o->continue_final_message) ||
         !glyd_request_bool(x, r, "add_special_tokens", &o->add_special_tokens))
         return false;

@@ -21,8 +21,8 @@ typedef struct glyd_prompt_options {
 /* Check the form of messages: what is wrong is answered with a 400. */
 bool glyd_messages_check(glyd_exchange *x, const json_t *messages);
 
-/* Read tools, chat_template_kwargs, chat_template, add_generation_prompt, continue_final_message
- * and add_special_tokens from the request. False: answered. */
+/* Read messages, chat_template_kwargs, reasoning_effort, chat_template, add_generation_prompt,
+ * continue_final_message and add_special_tokens from the request. False: answered. */
 bool glyd_prompt_options_read(glyd_exchange *x, glyd_prompt_options *options);
 
 /* Render and encode. `text` (may be NULL) gets the rendered text. False: answered. */

@@ -4,7 +4,8 @@
 #include "server/routes.h"
 #include <string.h>
 
-/* As in vLLM, what tells nothing of the conversation needs no key. */
+/* A path that ends in a slash stands for all that begin so.
+ * As in vLLM, what tells nothing of the conversation needs no key. */
 static const glyd_route routes[] = {
     {"GET", "/", glyd_serve_page, false, true, GLYD_DIALECT_OPENAI},
     {"GET", "/health", glyd_serve_health, false, true, GLYD_DIALECT_OPENAI},
@@ -15,6 +16,7 @@ static const glyd_route routes[] = {
     {"GET", "/metrics", glyd_serve_metrics, false, true, GLYD_DIALECT_OPENAI},
     {"GET", "/openapi.json", glyd_serve_openapi, false, true, GLYD_DIALECT_OPENAI},
     {"GET", "/models", glyd_serve_models, true, true, GLYD_DIALECT_OPENAI},
+    {"GET", "/models/", glyd_serve_model, true, true, GLYD_DIALECT_OPENAI},
     {"POST", "/tokenize", glyd_serve_tokenize, false, false, GLYD_DIALECT_OPENAI},
     {"POST", "/detokenize", glyd_serve_detokenize, false, false, GLYD_DIALECT_OPENAI},
     {"POST", "/chat/completions", glyd_serve_chat, true, false, GLYD_DIALECT_OPENAI},
@@ -34,7 +36,9 @@ const glyd_route *glyd_route_find(const char *method, const char *path, bool *is
         n--;
     *is_known = false;
     for (size_t i = 0; i < sizeof routes / sizeof *routes; i++) {
-        if (strlen(routes[i].path) != n || memcmp(routes[i].path, path, n) != 0)
+        size_t own = strlen(routes[i].path);
+        bool is_open = own > 1 && routes[i].path[own - 1] == '/';
+        if ((is_open ? own >= n : own != n) || memcmp(routes[i].path, path, own) != 0)
             continue;
         *is_known = true;
         if (strcmp(routes[i].method, method) == 0)

@@ -15,6 +15,7 @@ void glyd_serve_health(glyd_exchange *x);
 void glyd_serve_version(glyd_exchange *x);
 void glyd_serve_load(glyd_exchange *x);
 void glyd_serve_models(glyd_exchange *x);
+void glyd_serve_model(glyd_exchange *x); /* the one that its path names */
 void glyd_serve_metrics(glyd_exchange *x);
 void glyd_serve_page(glyd_exchange *x); /* the chat page */
 void glyd_serve_openapi(glyd_exchange *x);

@@ -6,6 +6,8 @@
 #include "server/routes.h"
 #include "server/state.h"
 #include <microhttpd.h>
+#include <string.h>
+#include <strings.h>
 
 void glyd_serve_health(glyd_exchange *x)
 {
@@ -52,6 +54,21 @@ void glyd_serve_models(glyd_exchange *x)
     }
     glyd_exchange_reply_json(x, MHD_HTTP_OK,
                              json_pack("{s:s, s:o}", "object", "list", "data", cards));
+}
+
+void glyd_serve_model(glyd_exchange *x)
+{
+    char *name = strstr(x->path, "/models/") + strlen("/models/");
+    for (size_t n = strlen(name); n > 0 && name[n - 1] == '/';)
+        name[--n] = 0;
+    for (size_t i = 0; i < x->server->names.n; i++) {
+        if (strcasecmp(name, x->server->names.name[i]) == 0) {
+            glyd_exchange_reply_json(x, MHD_HTTP_OK,
+                                     model_card(x->server, x->server->names.name[i]));
+            return;
+        }
+    }
+    glyd_exchange_fail(x, MHD_HTTP_NOT_FOUND, "model", "The model `%.200s` does not exist.", name);
 }
 
 void glyd_serve_metrics(glyd_exchange *x)

@@ -1,6 +1,6 @@
 /* state.h - an open server, as its own files see it.
  *
- * Everything but `is_draining` and `n_load` is set before the first request and constant after it.
+ * Everything but `is_draining` and the counts is set before the first request, constant after it.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLYD_SERVER_STATE_H
@@ -18,6 +18,8 @@
 
 enum {
     GLYD_BODY_BYTES_MAX = 32 << 20,
+    GLYD_BODIES_BYTES_MAX = 128 << 20, /* of all requests together, but for the */
+    GLYD_BODY_BYTES_FREE = 64 << 10,   /* first bytes of each */
     GLYD_JSON_DEPTH_MAX = 200,
     GLYD_KEY_HASH_BYTES = 32,
 };
@@ -58,7 +60,8 @@ struct glyd_server {
     glyd_watcher *watcher;
     glyd_metrics *metrics;
     atomic_bool is_draining;
-    atomic_int n_load; /* requests to the model that are being answered */
+    atomic_int n_load;         /* requests to the model that are being answered */
+    atomic_llong n_body_bytes; /* of long bodies, until their requests are over */
 };
 
 #endif

@@ -124,7 +124,7 @@ static size_t find_slot(const glyd_bpe *bpe, const uint8_t *text, size_t bytes, 
         const glyd_slot *s = &bpe->slots[slot];
         if (s->id < 0)
             return slot;
-        const glyd_token *token = &bpe->tokens[s->id];
+        const glyd_bpe_token *token = &bpe->tokens[s->id];
         if (s->hash == *hash && token->bytes == bytes &&
             memcmp(bpe->text.data + token->at, text, bytes) == 0)
             return slot;
@@ -144,7 +144,7 @@ static glyd_status grow_ids(glyd_bpe *bpe, int32_t id)
 {
     if (id >= bpe->n_ids_capacity) {
         int32_t capacity = id < GLYD_ID_MAX / 2 ? 2 * id + 16 : GLYD_ID_MAX;
-        glyd_token *grown = realloc(bpe->tokens, (size_t)capacity * sizeof *grown);
+        glyd_bpe_token *grown = realloc(bpe->tokens, (size_t)capacity * sizeof *grown);
         if (!grown)
             return GLYD_E_NOMEM;
         memset(grown + bpe->n_ids_capacity, 0,
@@ -174,18 +174,18 @@ glyd_status glyd_bpe_add(glyd_bpe *bpe, const char *text, size_t bytes, int64_t 
         GLYD_FAIL(err, GLYD_E_FORMAT, "token \"%s\" is there twice", text);
     if (grow_ids(bpe, (int32_t)id) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
-    glyd_token *token = &bpe->tokens[id];
+    glyd_bpe_token *token = &bpe->tokens[id];
     if (token->is_used)
         GLYD_FAIL(err, GLYD_E_FORMAT, "token \"%s\" has id %lld, which another token has", text,
                   (long long)id);
     size_t at = bpe->text.bytes;
     if (glyd_buf_append(&bpe->text, text, bytes) != GLYD_OK)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
-    *token = (glyd_token){.at = (uint32_t)at,
-                          .bytes = (uint32_t)bytes,
-                          .shown_at = (uint32_t)at,
-                          .shown_bytes = (uint32_t)bytes,
-                          .is_used = true};
+    *token = (glyd_bpe_token){.at = (uint32_t)at,
+                              .bytes = (uint32_t)bytes,
+                              .shown_at = (uint32_t)at,
+                              .shown_bytes = (uint32_t)bytes,
+                              .is_used = true};
     bpe->slots[slot] = (glyd_slot){(int32_t)id, hash};
     bpe->n_tokens++;
     return GLYD_OK;
@@ -193,7 +193,7 @@ glyd_status glyd_bpe_add(glyd_bpe *bpe, const char *text, size_t bytes, int64_t 
 
 glyd_status glyd_bpe_show(glyd_bpe *bpe, int32_t id, glyd_span text)
 {
-    glyd_token *token = &bpe->tokens[id];
+    glyd_bpe_token *token = &bpe->tokens[id];
     if (text.bytes > UINT32_MAX - bpe->text.bytes)
         return GLYD_E_LIMIT;
     token->shown_at = (uint32_t)bpe->text.bytes;

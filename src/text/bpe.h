@@ -15,14 +15,14 @@ enum {
     GLYD_UNKNOWN_FAILS = -2  /* the token for them is not in the vocabulary */
 };
 
-typedef struct glyd_token {
+typedef struct glyd_bpe_token {
     uint32_t at, bytes;             /* in `text` */
     uint32_t shown_at, shown_bytes; /* what decoding starts from: the same, except as below */
     bool is_used;                   /* the id has a token */
     bool is_model;                  /* of the model's vocabulary, not only an added token */
     bool is_special;
     bool is_skipped; /* decoding without special tokens skips it */
-} glyd_token;
+} glyd_bpe_token;
 
 /* An entry of the table from text to id; the hash spares most looks at other tokens' texts. */
 typedef struct glyd_slot {
@@ -40,7 +40,7 @@ typedef struct glyd_merge {
 
 typedef struct glyd_bpe {
     glyd_buf text; /* all tokens, one after another */
-    glyd_token *tokens;
+    glyd_bpe_token *tokens;
     int32_t n_ids; /* one more than the largest id */
     int32_t n_ids_capacity;
     glyd_slot *slots; /* text to id, by open addressing */

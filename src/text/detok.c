@@ -236,7 +236,7 @@ glyd_status glyd_detok_push(glyd_detok *detok, int32_t id, glyd_buf *text, glyd_
     const glyd_tokenizer *tokenizer = detok->tokenizer;
     if (id < 0 || id >= tokenizer->bpe.n_ids)
         return GLYD_OK;
-    const glyd_token *token = &tokenizer->bpe.tokens[id];
+    const glyd_bpe_token *token = &tokenizer->bpe.tokens[id];
     if (!token->is_used || (token->is_skipped && (detok->flags & GLYD_DECODE_SKIP_SPECIAL)))
         return GLYD_OK;
     glyd_span piece = {tokenizer->bpe.text.data + token->shown_at, token->shown_bytes};

@@ -72,7 +72,7 @@ int32_t glyd_tokenizer_id(const glyd_tokenizer *tokenizer, const char *token)
     return glyd_bpe_find(&tokenizer->bpe, (const uint8_t *)token, strlen(token));
 }
 
-static const glyd_token *token_of(const glyd_tokenizer *tokenizer, int32_t id)
+static const glyd_bpe_token *token_of(const glyd_tokenizer *tokenizer, int32_t id)
 {
     if (id < 0 || id >= tokenizer->bpe.n_ids || !tokenizer->bpe.tokens[id].is_used)
         return NULL;
@@ -81,14 +81,14 @@ static const glyd_token *token_of(const glyd_tokenizer *tokenizer, int32_t id)
 
 glyd_span glyd_tokenizer_token(const glyd_tokenizer *tokenizer, int32_t id)
 {
-    const glyd_token *token = token_of(tokenizer, id);
+    const glyd_bpe_token *token = token_of(tokenizer, id);
     return token ? (glyd_span){tokenizer->bpe.text.data + token->at, token->bytes}
                  : (glyd_span){NULL, 0};
 }
 
 bool glyd_tokenizer_is_special(const glyd_tokenizer *tokenizer, int32_t id)
 {
-    const glyd_token *token = token_of(tokenizer, id);
+    const glyd_bpe_token *token = token_of(tokenizer, id);
     return token && token->is_special;
 }
 

@@ -155,6 +155,36 @@ def test_05_reasoning_and_content_mixed(tmp_path):
         assert streamed == free["reasoning"] and text_of(events) == ""
 
 
+def test_05_reasoning_effort(tmp_path):
+    """The template hears of it; where there is to be none, none is shown, but counted."""
+    template = ("{% for m in messages %}{{ m.content }}{% endfor %}{{ reasoning_effort }}"
+                "{% if enable_thinking is not defined or enable_thinking %}<think>\n{% endif %}")
+    with thinking_server(tmp_path, template) as server:
+        fields = {"max_tokens": 6, "logit_bias": {"258": -100}}
+
+        def ask(**more):
+            reply = server.chat("a", **fields, **more).json
+            message = reply["choices"][0]["message"]
+            return (reply["usage"]["prompt_tokens"], message["content"], message["reasoning"],
+                    reply["usage"]["completion_tokens_details"]["reasoning_tokens"])
+
+        length, content, reasoning, n = ask()
+        assert not content and reasoning and n == 6
+        assert ask(reasoning_effort="low")[0] == length + 3
+        assert ask(reasoning_effort="low", chat_template_kwargs={"reasoning_effort": ""})[0] == length
+        assert ask(include_reasoning=True) == (length, content, reasoning, n)
+        assert ask(include_reasoning=False) == (length, content, None, 6)
+        events = server.chat("a", stream=True, include_reasoning=False, **fields).events
+        assert all(not e["choices"][0]["delta"].get("reasoning") for e in events)
+        shorter = ask(reasoning_effort="none")
+        assert shorter[0] == length + 4 - 2 and shorter[1] and shorter[2] is None
+        thinks = ask(reasoning_effort="none", chat_template_kwargs={"enable_thinking": True})
+        assert thinks[0] == length + 4 and not thinks[1] and thinks[2] is None and thinks[3] == 6
+        for wrong in ("much", 5):
+            reply = server.chat("a", reasoning_effort=wrong, **fields)
+            assert reply.status == 400 and reply.json["error"]["param"] == "reasoning_effort"
+
+
 def test_06_template_fails(tiny_folder):
     """What a template refuses is the client's 400 with the template's words, and ends nothing."""
     with Server(tiny_folder) as server:

@@ -23,6 +23,11 @@ def test_metrics(tiny_server):
     assert tiny_server.metric("time_to_first_token_seconds_count") == 1
     assert tiny_server.metric("inter_token_latency_seconds_count") == 4
     assert tiny_server.metric("request_prompt_tokens_sum") == 3
+    assert tiny_server.metric("iteration_tokens_total_sum") == 3 + 4
+    assert tiny_server.metric("iteration_tokens_total_count") == 5
+    sizes = re.findall(r'vllm:iteration_tokens_total_bucket{.*le="(.*)"} (\d+)', text)
+    assert sizes[:3] == [("1", "4"), ("8", "5"), ("16", "5")]
+    assert sizes[-2:] == [("16384", "5"), ("+Inf", "5")]
     buckets = [int(n) for n in re.findall(r"vllm:e2e_request_latency_seconds_bucket{.*} (\d+)", text)]
     assert buckets == sorted(buckets) and buckets[-1] == 1
 
