@@ -29,19 +29,26 @@ def pairs():
 
 
 @pytest.fixture(scope="module")
-def expected(pairs):
-    """[(sum of log probabilities, whether greedy decoding gives the continuation)]."""
+def oracle():
+    """(context ids, continuation ids) to (sum of log probabilities, whether greedy decoding gives
+    the continuation), by transformers."""
     import torch
     from transformers import AutoModelForCausalLM
     model = AutoModelForCausalLM.from_pretrained(REAL, dtype=torch.float32).eval()
-    out = []
-    with torch.no_grad():
-        for context, continuation in pairs:
-            logits = model(torch.tensor([context + continuation])).logits[0].double()
-            rows = torch.log_softmax(logits, -1)[len(context) - 1:-1]
-            picked = rows.gather(1, torch.tensor(continuation)[:, None])
-            out.append((picked.sum().item(), rows.argmax(-1).tolist() == continuation))
-    return out
+
+    @torch.no_grad()
+    def ask(context, continuation):
+        logits = model(torch.tensor([context + continuation])).logits[0].double()
+        rows = torch.log_softmax(logits, -1)[len(context) - 1:-1]
+        picked = rows.gather(1, torch.tensor(continuation)[:, None])
+        return picked.sum().item(), rows.argmax(-1).tolist() == continuation
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def expected(oracle, pairs):
+    return [oracle(*pair) for pair in pairs]
 
 
 def likelihoods(pairs, choices):
@@ -68,6 +75,43 @@ def test_equal_to_transformers(client, pairs, expected, max_tokens):
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
     assert [value for value, _ in found] == pytest.approx([value for value, _ in expected],
                                                           abs=TOLERANCE)
+
+
+@pytest.fixture(scope="module", params=[{"batch_size": 8}, {"num_concurrent": 4}])
+def harness(server, request):
+    """lm-eval's own client, with many prompts in a request or many requests at once."""
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+    return LocalCompletionsAPI(base_url=server.url + "/v1/completions", model="smol",
+                               tokenizer=str(REAL), tokenizer_backend="huggingface",
+                               max_retries=1, **request.param)
+
+
+def instances(kind, arguments):
+    from lm_eval.api.instance import Instance
+    return [Instance(kind, {}, each, i) for i, each in enumerate(arguments)]
+
+
+def test_lm_eval_itself(harness, expected):
+    texts = [(context, choice) for context, choices in TASK for choice in choices]
+    found = harness.loglikelihood(instances("loglikelihood", texts), disable_tqdm=True)
+    assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]
+    assert [value for value, _ in found] == pytest.approx([value for value, _ in expected],
+                                                          abs=TOLERANCE)
+
+
+def test_lm_eval_rolling_and_generation(harness, oracle):
+    """A text's own likelihood, after the token that lm-eval begins it with; an answer ends where
+    the task says."""
+    text = "The capital of France is Paris. Water boils at 100 degrees."
+    found = harness.loglikelihood_rolling(instances("loglikelihood_rolling", [(text,)]),
+                                          disable_tqdm=True)
+    value, _ = oracle([harness.prefix_token_id], harness.tok_encode(text))
+    assert found == pytest.approx([value], abs=TOLERANCE)
+    until = {"until": ["\n"], "max_gen_toks": 12, "temperature": 0}
+    texts = harness.generate_until(instances("generate_until", [
+        ("The capital of France is", until), ("The capital of France is", {**until, "until": [" P"]})
+    ]), disable_tqdm=True)
+    assert texts == [" Paris.", ""]
 
 
 def test_one_alone_is_the_same(client, pairs):
