@@ -59,8 +59,9 @@ static json_t *block_json(const glyd_blocks *b, bool is_done)
     if (b->kind == GLYD_BLOCK_REASONING)
         return json_pack("{s:s, s:o, s:s}", "type", "thinking", "thinking", text, "signature", "");
     json_decref(text);
-    return json_pack("{s:s, s:s, s:O, s:o}", "type", "tool_use", "id", b->call_id, "name", b->name,
-                     "input", is_done ? input_json(&b->text) : json_object());
+    return json_pack("{s:s, s:s, s:O, s:o, s:{s:s}}", "type", "tool_use", "id", b->call_id, "name",
+                     b->name, "input", is_done ? input_json(&b->text) : json_object(), "caller",
+                     "type", "direct");
 }
 
 static void open_block(glyd_blocks *b)
@@ -89,13 +90,20 @@ static const glyd_block_writer block_writer = {open_block, send_delta, close_blo
 
 /* --- the message --- */
 
-/* Anthropic counts what was read from the cache apart. */
-static json_t *usage_json(const glyd_generation *g)
+/* Anthropic counts what was read from the cache apart. What it charges for writing to one is 0:
+ * every prompt is kept. */
+static json_t *usage_json(const glyd_generation *g, bool is_delta)
 {
     glyd_usage u = glyd_generation_usage(g);
-    return json_pack("{s:I, s:I, s:I, s:i}", "input_tokens", (json_int_t)(u.prompt - u.cached),
-                     "output_tokens", (json_int_t)u.answer, "cache_read_input_tokens",
-                     (json_int_t)u.cached, "cache_creation_input_tokens", 0);
+    json_t *usage = json_pack("{s:I, s:I, s:I, s:i, s:{s:I}, s:n}", "input_tokens",
+                              (json_int_t)(u.prompt - u.cached), "output_tokens",
+                              (json_int_t)u.answer, "cache_read_input_tokens", (json_int_t)u.cached,
+                              "cache_creation_input_tokens", 0, "output_tokens_details",
+                              "thinking_tokens", (json_int_t)u.reasoning, "server_tool_use");
+    static const char *const whole[] = {"cache_creation", "inference_geo", "service_tier"};
+    for (size_t i = 0; usage && !is_delta && i < sizeof whole / sizeof *whole; i++)
+        json_object_set_new(usage, whole[i], json_null());
+    return usage;
 }
 
 static const char *stop_reason(const glyd_sequence *s)
@@ -116,11 +124,11 @@ static json_t *message_json(const glyd_sequence *s, bool is_done)
 {
     const message *m = s->state;
     const glyd_generation *g = s->generation;
-    return json_pack("{s:s+, s:s, s:s, s:s, s:O, s:s?, s:o, s:o}", "id", "msg_", g->x->id, "type",
-                     "message", "role", "assistant", "model", g->x->server->info.name, "content",
-                     m->blocks.done, "stop_reason", is_done ? stop_reason(s) : NULL,
-                     "stop_sequence", is_done ? stop_sequence_json(s) : json_null(), "usage",
-                     usage_json(g));
+    return json_pack("{s:s+, s:s, s:s, s:s, s:O, s:s?, s:o, s:n, s:n, s:o}", "id", "msg_", g->x->id,
+                     "type", "message", "role", "assistant", "model", g->x->server->info.name,
+                     "content", m->blocks.done, "stop_reason", is_done ? stop_reason(s) : NULL,
+                     "stop_sequence", is_done ? stop_sequence_json(s) : json_null(), "stop_details",
+                     "container", "usage", usage_json(g, false));
 }
 
 static void begin(glyd_sequence *s)
@@ -168,7 +176,7 @@ static void done(glyd_generation *g)
     }
     send_event(s, "message_delta",
                json_pack("{s:{s:s, s:o}, s:o}", "delta", "stop_reason", stop_reason(s),
-                         "stop_sequence", stop_sequence_json(s), "usage", usage_json(g)));
+                         "stop_sequence", stop_sequence_json(s), "usage", usage_json(g, true)));
     send_event(s, "message_stop", json_object());
     glyd_stream_end(g->x);
 }
