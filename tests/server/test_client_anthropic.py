@@ -25,6 +25,10 @@ def test_message(claude):
     assert reply.content[0].text == ANSWER and reply.stop_reason == "end_turn"
     count = claude.messages.count_tokens(model="smol", messages=CAPITAL).input_tokens
     assert reply.usage.input_tokens + reply.usage.cache_read_input_tokens == count
+    assert reply.usage.cache_creation_input_tokens == 0
+    assert reply.usage.output_tokens_details.thinking_tokens == 0
+    again = claude.messages.create(messages=CAPITAL, **FIELDS).usage
+    assert (again.cache_read_input_tokens, again.input_tokens) == (count - 1, 1)
 
 
 def test_stream(claude):
