@@ -149,8 +149,10 @@ static bool read_stream(glyd_exchange *x, glyd_params *p)
 static bool refuse_unbuilt(glyd_exchange *x)
 {
     static const char *const names[] = {
-        "guided_json",     "guided_regex", "guided_choice",     "guided_grammar",
-        "use_beam_search", "bad_words",    "logits_processors", "thinking_token_budget"};
+        "guided_json",      "guided_regex", "guided_choice",     "guided_grammar",
+        "use_beam_search",  "bad_words",    "logits_processors", "thinking_token_budget",
+        "prompt_embeds",    "documents",    "allowed_token_ids", "truncate_prompt_tokens",
+        "logprob_token_ids"};
     int64_t best_of = 1;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const json_t *value = glyd_request_member(x->request, names[i]);

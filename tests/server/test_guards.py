@@ -150,6 +150,9 @@ def test_bodies_that_are_none(small, body):
     ({"response_format": {"type": "xml"}}, "response_format"), ({"max_tokens": 0}, "max_tokens"),
     ({"guided_json": {}}, "guided_json"), ({"use_beam_search": True}, "use_beam_search"),
     ({"best_of": 2}, "best_of"), ({"bad_words": ["x"]}, "bad_words"),
+    ({"allowed_token_ids": [1]}, "allowed_token_ids"),
+    ({"truncate_prompt_tokens": 5}, "truncate_prompt_tokens"),
+    ({"documents": [{"text": "a"}]}, "documents"), ({"reasoning_effort": "x"}, "reasoning_effort"),
     ({"chat_template_kwargs": 1}, "chat_template_kwargs"), ({"min_p": 2}, "min_p")])
 def test_fields_out_of_range(small, fields, param):
     reply = small.chat("hi", **{"max_tokens": 1, **fields})
