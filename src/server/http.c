@@ -71,6 +71,11 @@ static void add_headers(const glyd_exchange *x, struct MHD_Response *response)
         MHD_add_response_header(response, "Content-Type", x->content_type);
     if (x->phase == GLYD_PHASE_STREAMING)
         MHD_add_response_header(response, "Cache-Control", "no-cache");
+    if (x->policy) {
+        MHD_add_response_header(response, "Content-Security-Policy", x->policy);
+        MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+        MHD_add_response_header(response, "Cache-Control", "no-cache");
+    }
     if (x->origin[0]) {
         MHD_add_response_header(response, "Access-Control-Allow-Origin", x->origin);
         MHD_add_response_header(response, "Vary", "Origin");
