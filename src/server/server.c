@@ -118,7 +118,7 @@ static glyd_status start(glyd_server *s, const glyd_server_options *o, glyd_erro
     GLYD_TRY(glyd_metrics_create(&s->metrics, err));
     GLYD_TRY(glyd_workers_create(WORKERS, &s->workers, err));
     GLYD_TRY(glyd_watcher_create(&s->watcher, err));
-    GLYD_TRY(glyd_http_start(s, o->host, o->port, err));
+    GLYD_TRY(glyd_http_start(s, o->host, o->port, o->n_ports, err));
     s->info.address = s->address;
     return GLYD_OK;
 }
