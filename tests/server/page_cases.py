@@ -27,12 +27,17 @@ CASES = [
     ("# One\n## Two ##\n### Three # x\ntext", "<h3>One</h3><h4>Two</h4><h5>Three # x</h5><p>text</p>"),
     ("#no heading", "<p>#no heading</p>"),
     ("a\n\n---\n\nb\n***", "<p>a</p><hr><p>b</p><hr>"),
-    ("```py\nx = 1\n\n    y\n```\nafter", '<div class="code"><pre><code>x = 1\n\n    y</code></pre></div>'
+    ("```py\nx = 1\n\n    y\n```\nafter", '<div class="code"><pre><code>x = <span class="number">1</span>\n\n    y</code></pre></div>'
      "<p>after</p>"),
     ("```\nnever closed\n# x", '<div class="code"><pre><code>never closed\n# x</code></pre></div>'),
     ("````md\n```\ninner\n```\n````", '<div class="code"><pre><code>```\ninner\n```</code></pre></div>'),
     ("~~~\n```\n~~~", '<div class="code"><pre><code>```</code></pre></div>'),
-    ("text\n```c\nint x;\n```", '<p>text</p><div class="code"><pre><code>int x;</code></pre></div>'),
+    ("text\n```c\nint x;\n```", '<p>text</p><div class="code"><pre><code><span class="word">int</span> x;</code></pre></div>'),
+    ("```c\n/* for */ int f = \"if\" + 0x1f; // x\n```",
+     '<div class="code"><pre><code><span class="comment">/* for */</span> <span class="word">int</span> f = '
+     '<span class="string">"if"</span> + <span class="number">0x1f</span>; <span class="comment">// x</span>'
+     "</code></pre></div>"),
+    ("```constructor\nint x;\n```", '<div class="code"><pre><code>int x;</code></pre></div>'),
     ("- a\n- b\n* c", "<ul><li>a</li><li>b</li></ul><ul><li>c</li></ul>"),
     ("3. a\n4. b\n", '<ol start="3"><li>a</li><li>b</li></ol>'),
     ("- a\n  - b\n    - c\n  - d\n- e", "<ul><li>a<ul><li>b<ul><li>c</li></ul></li><li>d</li></ul></li>"

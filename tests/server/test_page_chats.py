@@ -345,20 +345,19 @@ def test_two_tabs_keep_each_others_chats(scripted):
 
 def test_two_tabs_that_change_the_same_chat_lose_nothing(scripted):
     one, two = threading.Event(), threading.Event()
-    page = scripted(Answer("start"), Answer("a ", one, "b"), Answer("c ", two, "d"))
+    page = scripted(Answer("start"), Answer("alpha ", one, "beta"), Answer("gamma ", two, "delta"))
     browser = page.browser
     page.ask("question")
     first = browser.tab()
     second = browser.call("GET", "/window")
     try:
         page.open(page.url)
-        page.send("in tab two")
-        page.wait("document.getElementById('talk').innerText.includes('a ')")
+        page.submit("in tab two")
+        page.wait("document.getElementById('talk').innerText.includes('alpha')")
         browser.go(first)
-        page.browser.run("window.dispatchEvent(new Event('x'))")
         page.wait("document.getElementById('talk').innerText.includes('in tab two')")
-        page.send("in tab one")
-        page.wait("document.getElementById('talk').innerText.includes('c ')")
+        page.submit("in tab one")
+        page.wait("document.getElementById('talk').innerText.includes('gamma')")
         one.set()
         two.set()
         page.idle()
@@ -366,7 +365,7 @@ def test_two_tabs_that_change_the_same_chat_lose_nothing(scripted):
         page.idle()
         page.open(page.url)
         kept = page.js("[...chats.values()].flatMap(c => c.nodes.map(n => n.content))")
-        assert {"a b", "c d", "in tab one", "in tab two"} <= set(kept), kept
+        assert {"alpha beta", "gamma delta", "in tab one", "in tab two"} <= set(kept), kept
     finally:
         browser.go(second)
         browser.call("DELETE", "/window")

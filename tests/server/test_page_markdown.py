@@ -108,6 +108,8 @@ HOSTILE = {
     "lists in lists": "'- '.repeat(n / 2)",
     "nested lists": "Array.from({length: 200}, (_, i) => ' '.repeat(2 * (i % 100)) + '- a').join('\\n')",
     "many headings": "'# a\\n'.repeat(n / 4)",
+    "code of unclosed marks": "'```c\\n' + '/*\\\"`'.repeat(n / 4) + '\\n```\\n'",
+    "code of words": "'```py\\n' + 'if x1 0x '.repeat(n / 9) + '\\n```\\n'",
     "many fences": "'```\\na\\n```\\n'.repeat(n / 10)",
     "spaces in a heading": "'# ' + ' '.repeat(n) + 'x'",
     "a wide table": "'|a'.repeat(n / 4) + '\\n' + '|-'.repeat(n / 4)",

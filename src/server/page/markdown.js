@@ -87,7 +87,7 @@ function find_block(lines, i, depth) {
   let m, end = i + 1;
   if ((m = line.match(FENCE))) {
     const close = fence_close(lines, i, m);
-    return { kind: 'code', end: Math.min(close + 1, lines.length), language: m[3].trim().split(/\s/)[0],
+    return { kind: 'code', end: Math.min(close + 1, lines.length), is_whole: close < lines.length, language: m[3].trim().split(/\s/)[0],
       text: lines.slice(i + 1, close).map(l => l.slice(Math.min(indent_of(l), m[1].length))).join('\n') };
   }
   if ((m = line.match(HEADING))) {
@@ -124,7 +124,9 @@ function build_code(block) {
   copy.className = 'copy-code';
   const pre = node('pre', undefined, box);
   pre.tabIndex = 0; /* it scrolls by keys */
-  node('code', block.text, pre);
+  const code = node('code', undefined, pre);
+  if (block.is_whole) highlight(block.text, block.language, code);
+  else code.textContent = block.text; /* it still grows, and is only appended to */
   return box;
 }
 

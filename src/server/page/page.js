@@ -202,8 +202,13 @@ async function copy(text, from) {
     area.remove();
     from.focus();
   }
+  $('said').textContent = 'Copied';
   from.classList.add('done');
-  setTimeout(() => from.classList.remove('done'), 1500);
+  if (from.classList.contains('copy-code')) from.textContent = 'Copied';
+  setTimeout(() => {
+    from.classList.remove('done');
+    if (from.classList.contains('copy-code')) from.textContent = 'Copy';
+  }, 1500);
 }
 
 $('talk').onclick = event => {
@@ -250,7 +255,7 @@ function remove_chat() {
   forget_chat(chat);
   shown = null;
   open_chat(chats_in_order()[0] ?? make_chat(chat));
-  notice(`Deleted \u201c${chat.name}\u201d.`, 'Undo', () => {
+  notice(`Deleted: ${chat.name}`, 'Undo', () => {
     chat.rev = '';
     open_chat(chat);
     keep(chat);

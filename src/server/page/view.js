@@ -4,6 +4,7 @@
 const $ = id => document.getElementById(id);
 const articles = new Map(); /* node of the shown conversation to its article */
 let shown = null; /* the conversation on screen */
+let said_of = null; /* the conversation of which it was said that it is being answered */
 let follows = true; /* the end of the answer is kept in view */
 
 function icon(name) {
@@ -69,24 +70,24 @@ function figures(n) {
 
 /* The row of buttons below a message. */
 function fill_actions(article, i) {
-  const n = shown.nodes[i], row = article.querySelector('.actions');
+  const n = shown.nodes[i], row = article.querySelector('.actions'), is_busy = runs.has(shown);
   const focused = row.contains(document.activeElement) ? document.activeElement.dataset.act : '';
   const all = siblings(shown, i);
   row.hidden = is_answering(i);
   row.replaceChildren();
   if (row.hidden) return;
   if (all.length > 1) {
-    button('before', 'Earlier version', row).disabled = all[0] === i;
+    button('before', 'Earlier version', row).disabled = is_busy || all[0] === i;
     node('span', `${all.indexOf(i) + 1}/${all.length}`, row).className = 'count';
-    button('after', 'Later version', row).disabled = all.at(-1) === i;
+    button('after', 'Later version', row).disabled = is_busy || all.at(-1) === i;
   }
   button('copy', n.role === 'user' ? 'Copy message' : 'Copy answer', row);
-  if (n.role === 'user') button('edit', 'Edit message', row);
-  if (n.role === 'assistant' || n.next < 0) button('again', n.role === 'user' ? 'Answer this' : 'Regenerate answer', row);
-  if (n.role === 'assistant' && n.content && n.next < 0 && n.finish !== 'stop' && n.finish !== 'context') button('more', 'Continue answer', row);
-  if (n.role === 'assistant') node('span', figures(n), row).className = 'figures';
-  const end = ENDS[n.finish];
-  if (n.role === 'assistant' && end) node('p', end, row).className = 'end';
+  const is_last = n.next < 0, is_question = n.role === 'user';
+  if (is_question) button('edit', 'Edit message', row).disabled = is_busy;
+  if (!is_question || is_last) button('again', is_question ? 'Answer this' : 'Regenerate answer', row).disabled = is_busy;
+  if (!is_question && is_last && n.content && ['stopped', 'cut', 'length'].includes(n.finish)) button('more', 'Continue answer', row);
+  if (!is_question) node('span', figures(n), row).className = 'figures';
+  if (!is_question && Object.hasOwn(ENDS, n.finish)) node('p', ENDS[n.finish], row).className = 'end';
   if (focused) (row.querySelector(`[data-act=${focused}]:not(:disabled)`) ?? row.querySelector('button')).focus();
 }
 
@@ -121,8 +122,10 @@ function show() {
     fill(article, i);
     fill_actions(article, i);
   }
-  const answering = runs.has(shown), was_answering = talk.getAttribute('aria-busy') === 'true';
-  if (answering !== was_answering) $('said').textContent = answering ? 'Answering' : 'The answer has ended.';
+  const answering = runs.has(shown);
+  if (answering) $('said').textContent = 'Answering';
+  else if (said_of === shown) $('said').textContent = 'The answer has ended.';
+  said_of = answering ? shown : null;
   talk.setAttribute('aria-busy', answering);
   document.body.classList.toggle('empty', !path.length);
   $('send').hidden = answering;
@@ -193,19 +196,21 @@ function follow() {
   $('down').hidden = follows || talk.scrollHeight - talk.scrollTop - talk.clientHeight < 80;
 }
 
-/* What has changed of an answer, at most once a frame. Hidden pages have no frames: a timer then. */
-let frame = 0;
+/* What has changed of an answer is drawn at most once a frame; a page that nobody sees has no frames,
+   and is drawn four times a second. */
+let is_due = false;
 function changed(chat, i) {
-  if (chat !== shown || frame) return;
+  if (chat !== shown || is_due) return;
+  is_due = true;
   const draw = () => {
-    frame = 0;
+    cancelAnimationFrame(frame);
+    clearTimeout(timer);
+    is_due = false;
     const article = articles.get(i);
     if (chat !== shown || !article) return;
     fill(article, i);
     show_status();
     follow();
   };
-  frame = 1;
-  if (document.hidden) setTimeout(draw, 250);
-  else requestAnimationFrame(draw);
+  const frame = requestAnimationFrame(draw), timer = setTimeout(draw, 250);
 }
