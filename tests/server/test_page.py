@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from chatpage import Page
+from serving import Server
 from webdriver import Browser
 
 CAPITAL = "What is the capital of France?"
@@ -137,6 +138,18 @@ def test_fits_a_phone(server, tmp_path, dark):
         phone.screenshot(tmp_path / "phone.png")
     finally:
         phone.close()
+
+
+def test_context_full(packed, browser):
+    with Server(packed, "--parallel", 1, "--context", 64) as small:
+        page = Page(browser, small.url + "/")
+        page.set(temperature=0)
+        page.ask("Write a very long story about the sea.")
+        assert "context is full" in page.texts(".end")[0]
+        assert re.search(r"tokens/s, 6[34] of 64 tokens of context", page.texts(".figures")[0])
+        page.ask("And one about the mountains.")
+        assert "maximum context length is 64 tokens" in page.notice
+        assert page.typed == "And one about the mountains." and len(page.questions) == 1
 
 
 def test_what_a_model_repeats_stays_text(page):
