@@ -48,6 +48,17 @@ def test_a_failed_send_is_not_in_the_history(scripted):
     assert page.notice == ""
 
 
+def test_a_first_send_that_fails_leaves_no_chat(scripted):
+    page = scripted(Answer(status=500, message="boom"), Answer("one"))
+    page.ask("first")
+    assert page.chats == ["New chat"] and page.typed == "first"
+    assert page.js("localStorage.length") == 0
+    page.click("#send")
+    page.wait("document.querySelector('article.assistant')?.innerText.includes('one')")
+    page.idle()
+    assert page.chats == ["first"] and page.js("localStorage.length") == 1
+
+
 def test_regenerate_that_fails_keeps_the_old_answer(scripted):
     page = scripted(Answer("old answer"), Answer(status=500, message="boom"), Answer("new answer"))
     page.ask("question")
@@ -300,6 +311,20 @@ def test_several_chats_rename_delete_undo(scripted):
     page.click("#delete")
     page.open(page.url)
     assert page.chats == ["second chat"]
+
+
+def test_deleted_while_it_is_answered(scripted):
+    never = threading.Event()
+    page = scripted(Answer("begun ", never))
+    page.send("question")
+    page.wait("document.getElementById('talk').innerText.includes('begun')")
+    page.click("#chat-menu summary")
+    page.click("#delete")
+    page.wait("runs.size === 0")
+    assert page.chats == ["New chat"] and page.js("localStorage.length") == 0
+    page.click("#notice-act")
+    assert page.answers == ["begun"] and page.js("localStorage.length") == 1
+    never.set()
 
 
 def test_another_chat_while_one_is_answered(scripted):

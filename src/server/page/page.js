@@ -32,7 +32,8 @@ async function answer(chat, i, goes_on) {
   if (is_empty && goes_on) n.finish = end_before;
   const lost = is_empty && !goes_on ? take_back(chat, i) : null;
   chat.at = Date.now();
-  if (chat.nodes.length || chat.rev) keep(chat);
+  if (chat.nodes.length) keep(chat);
+  else begin_anew(chat, lost);
   show_list();
   if (chat !== shown) return;
   show();
@@ -48,6 +49,13 @@ function take_back(chat, i) {
   if (chat.nodes.length - 1 !== asked || question.instead === undefined || question.next >= 0) return null;
   remove_last(chat);
   return question;
+}
+
+/* A conversation whose only question was taken back is a new one again. */
+function begin_anew(chat, question) {
+  forget_chat(chat);
+  if (chat.name === name_after(question.content)) chat.name = UNNAMED;
+  if (chat === shown) chats.set(chat.id, chat);
 }
 
 /* A question goes back to where it was typed. */
@@ -76,7 +84,7 @@ function failed(error) {
 function ask(chat, parent, text) {
   if (runs.has(chat)) return;
   const i = add_node(chat, parent, 'user', text);
-  if (chat.name === UNNAMED) chat.name = text.trim().split('\n')[0].slice(0, 60);
+  if (chat.name === UNNAMED) chat.name = name_after(text);
   chat.at = Date.now();
   const k = add_node(chat, i, 'assistant', '');
   notice('');
@@ -256,7 +264,6 @@ function remove_chat() {
   shown = null;
   open_chat(chats_in_order()[0] ?? make_chat(chat));
   notice(`Deleted: ${chat.name}`, 'Undo', () => {
-    chat.rev = '';
     open_chat(chat);
     keep(chat);
   });
@@ -349,7 +356,7 @@ $('settings-form').onsubmit = event => {
 $('system').onchange = () => { shown.system = $('system').value; if (shown.nodes.length) keep(shown); };
 $('thinking').onchange = () => { shown.thinking = $('thinking').value; if (shown.nodes.length) keep(shown); };
 $('key').onchange = () => {
-  try { sessionStorage.setItem(KEY, $('key').value.trim()); } catch (e) { /* kept nowhere, then */ }
+  set_api_key($('key').value.trim());
   meet();
 };
 
@@ -408,7 +415,7 @@ document.addEventListener('keydown', event => {
   } else if (document.body.classList.contains('drawer')) {
     open_drawer(false);
     $('menu').focus();
-  } else {
+  } else if (runs.has(shown)) {
     $('stop').click();
   }
 });

@@ -126,9 +126,10 @@ function load_chats() {
   return n_damaged;
 }
 
-/* Keep a conversation. Returns what the user should know: '', or a sentence. */
+/* Keep a conversation, unless it was deleted. Returns what the user should know: '', or a sentence. */
 function save_chat(chat) {
   let said = '';
+  if (chats.get(chat.id) !== chat) return said;
   try {
     const kept = localStorage.getItem(STORE + chat.id);
     if (kept !== null && !kept.startsWith(chat.rev + '\n')) {
@@ -149,8 +150,12 @@ function save_chat(chat) {
 
 function forget_chat(chat) {
   chats.delete(chat.id);
+  chat.rev = '';
   try { localStorage.removeItem(STORE + chat.id); } catch (e) { /* it was never kept */ }
 }
+
+/* What an unnamed conversation is called once something was asked. */
+const name_after = text => text.trim().split('\n')[0].slice(0, 60);
 
 /* The newest first. */
 function chats_in_order() { return [...chats.values()].sort((a, b) => b.at - a.at); }

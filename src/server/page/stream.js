@@ -11,8 +11,15 @@ class Refused extends Error {
   }
 }
 
+let typed_key = ''; /* where the browser keeps nothing */
+
 function api_key() {
-  try { return sessionStorage.getItem(KEY) ?? ''; } catch (e) { return ''; }
+  try { return sessionStorage.getItem(KEY) ?? typed_key; } catch (e) { return typed_key; }
+}
+
+function set_api_key(key) {
+  typed_key = key;
+  try { sessionStorage.setItem(KEY, key); } catch (e) { /* it is asked for again after a reload */ }
 }
 
 function headers() {
