@@ -296,6 +296,11 @@ static int run(const glyd_args *args)
         glyd_message("--logits-hash needs a --prompt");
         return GLYD_EXIT_USAGE;
     }
+    if (args->value[GLYD_OPTION_PAGE_PORT] &&
+        (args->value[GLYD_OPTION_PROMPT] || args->value[GLYD_OPTION_NO_PAGE])) {
+        glyd_message("--port is the chat page's, which --prompt and --no-page leave out");
+        return GLYD_EXIT_USAGE;
+    }
     session s = {0};
     glyd_error error = {0};
     glyd_status status = GLYD_OK;

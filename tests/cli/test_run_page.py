@@ -184,6 +184,8 @@ def test_the_port_that_was_asked_for(packed):
 
 def test_wrong_port(glyd, packed):
     glyd("run", packed, "--port", "99999").is_error(2, "--port 99999")
+    for other in (["--no-page"], ["-p", "hello"]):
+        glyd("run", packed, "--port", "0", *other).is_error(2, "--port")
 
 
 def test_without_a_page(start):
