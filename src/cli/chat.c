@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -20,12 +21,14 @@ struct glyd_chat {
     json_t *special_tokens;
     json_t *messages;
     glyd_thinking thinking;
-    glyd_detok *detok; /* of the answer that is being made */
-    glyd_buf answer, piece;
+    /* Of the answer that is being made: the engine's thread alone, until the answer is whole. */
+    glyd_detok *detok;
+    glyd_buf piece;
     glyd_status answer_status;
-    glyd_write_fn write;
-    void *write_arg;
-    glyd_ticket **ticket;
+    pthread_mutex_t lock; /* of what follows */
+    pthread_cond_t has_more;
+    glyd_buf answer;
+    bool is_whole;
 };
 
 static glyd_status open_template(glyd_chat *c, const char *folder, glyd_error *err)
@@ -55,6 +58,8 @@ glyd_status glyd_chat_open(const char *folder, glyd_engine *engine, glyd_chat **
     glyd_chat *c = calloc(1, sizeof *c);
     if (!c)
         GLYD_FAIL(err, GLYD_E_NOMEM, "out of memory");
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->has_more, NULL);
     c->engine = engine;
     c->messages = json_array();
     glyd_status status = c->messages ? open_text(c, folder, err)
@@ -78,6 +83,8 @@ void glyd_chat_close(glyd_chat *c)
     glyd_tokenizer_close(c->tokenizer);
     glyd_buf_free(&c->answer);
     glyd_buf_free(&c->piece);
+    pthread_cond_destroy(&c->has_more);
+    pthread_mutex_destroy(&c->lock);
     free(c);
 }
 
@@ -162,15 +169,15 @@ void glyd_chat_take_back(glyd_chat *c)
         json_array_remove(c->messages, n - 1);
 }
 
-/* Pass on the text that is certain since the last call. Engine's thread. */
-static void pass_piece(glyd_chat *c)
+/* Hand on the text that is certain since the last call. Engine's thread, as the next two. */
+static void pass_piece(glyd_chat *c, bool is_last)
 {
-    if (c->piece.bytes == 0)
-        return;
-    if (c->answer_status == GLYD_OK)
+    pthread_mutex_lock(&c->lock);
+    if (c->answer_status == GLYD_OK && c->piece.bytes > 0)
         c->answer_status = glyd_buf_append(&c->answer, c->piece.data, c->piece.bytes);
-    if (!c->write(c->write_arg, (const char *)c->piece.data, c->piece.bytes))
-        glyd_ticket_cancel(*c->ticket);
+    c->is_whole = is_last;
+    pthread_cond_signal(&c->has_more);
+    pthread_mutex_unlock(&c->lock);
     c->piece.bytes = 0;
 }
 
@@ -179,7 +186,7 @@ static void take_token(void *arg, const glyd_token *token)
     glyd_chat *c = arg;
     if (c->answer_status == GLYD_OK)
         c->answer_status = glyd_detok_push(c->detok, token->id, &c->piece, NULL);
-    pass_piece(c);
+    pass_piece(c, false);
 }
 
 static void take_end(void *arg, const glyd_result *result)
@@ -188,17 +195,15 @@ static void take_end(void *arg, const glyd_result *result)
     glyd_chat *c = arg;
     if (c->answer_status == GLYD_OK)
         c->answer_status = glyd_detok_finish(c->detok, &c->piece, NULL);
-    pass_piece(c);
+    pass_piece(c, true);
 }
 
 glyd_status glyd_chat_start(glyd_chat *c, const glyd_ids *ids, const glyd_request *request,
-                            glyd_write_fn write, void *arg, glyd_ticket **ticket, glyd_error *err)
+                            glyd_ticket **ticket, glyd_error *err)
 {
     c->answer.bytes = c->piece.bytes = 0;
     c->answer_status = GLYD_OK;
-    c->write = write;
-    c->write_arg = arg;
-    c->ticket = ticket;
+    c->is_whole = false;
     glyd_request r = *request;
     r.ids = ids->data;
     r.n_ids = (int)ids->n;
@@ -208,10 +213,41 @@ glyd_status glyd_chat_start(glyd_chat *c, const glyd_ids *ids, const glyd_reques
     return glyd_engine_submit(c->engine, &r, ticket, err);
 }
 
-glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_result *result, glyd_error *err)
+/* Write the answer as it grows, without holding the lock, until it is whole. */
+static glyd_status write_answer(glyd_chat *c, glyd_ticket *ticket, glyd_write_fn write, void *arg)
 {
+    glyd_buf text = {0};
+    size_t n_written = 0;
+    bool is_whole = false, is_read = true;
+    glyd_status status = GLYD_OK;
+    while (!is_whole) {
+        text.bytes = 0;
+        pthread_mutex_lock(&c->lock);
+        while (c->answer.bytes == n_written && !c->is_whole)
+            pthread_cond_wait(&c->has_more, &c->lock);
+        is_whole = c->is_whole;
+        size_t n = c->answer.bytes - n_written;
+        if (status == GLYD_OK && n > 0)
+            status = glyd_buf_append(&text, c->answer.data + n_written, n);
+        n_written = c->answer.bytes;
+        pthread_mutex_unlock(&c->lock);
+        if (is_read && text.bytes > 0)
+            is_read = write(arg, (const char *)text.data, text.bytes);
+        if (!is_read || status != GLYD_OK)
+            glyd_ticket_cancel(ticket);
+    }
+    glyd_buf_free(&text);
+    return status;
+}
+
+glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_write_fn write, void *arg,
+                           glyd_result *result, glyd_error *err)
+{
+    glyd_status status = write_answer(c, ticket, write, arg);
     glyd_ticket_wait(ticket, result);
-    bool failed = result->finish == GLYD_FINISH_ERROR || c->answer_status != GLYD_OK;
+    if (status == GLYD_OK)
+        status = c->answer_status;
+    bool failed = result->finish == GLYD_FINISH_ERROR || status != GLYD_OK;
     bool unanswered = result->finish == GLYD_FINISH_CANCELLED && c->answer.bytes == 0;
     if (failed || unanswered)
         glyd_chat_take_back(c);
@@ -220,8 +256,8 @@ glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_result *resul
             *err = result->error;
         return result->error.status;
     }
-    if (c->answer_status != GLYD_OK)
-        GLYD_FAIL(err, c->answer_status, "out of memory for the answer's text");
+    if (status != GLYD_OK)
+        GLYD_FAIL(err, status, "out of memory for the answer's text");
     if (unanswered)
         return GLYD_OK;
     return add_message(c, "assistant", (const char *)c->answer.data, c->answer.bytes, err);

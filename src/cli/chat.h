@@ -34,17 +34,18 @@ GLYD_MUST_CHECK glyd_status glyd_chat_ask(glyd_chat *c, const char *text, size_t
 /* Take back the last message, after an answer that never was. */
 void glyd_chat_take_back(glyd_chat *c);
 
-/* Submit a prompt. `write` gets the answer's text, from the engine's thread, whole characters at a
- * time; when it returns false the answer is cancelled. `request` gives sampling and tokens_max;
- * *ticket stays where it is until glyd_chat_wait has returned. */
-typedef bool (*glyd_write_fn)(void *arg, const char *text, size_t bytes);
+/* Submit a prompt; glyd_chat_wait must follow. `request` gives sampling and tokens_max. */
 GLYD_MUST_CHECK glyd_status glyd_chat_start(glyd_chat *c, const glyd_ids *ids,
-                                            const glyd_request *request, glyd_write_fn write,
-                                            void *arg, glyd_ticket **ticket, glyd_error *err);
+                                            const glyd_request *request, glyd_ticket **ticket,
+                                            glyd_error *err);
 
 /* Wait for the answer and keep it as the assistant's message; after a failure, or where it was
- * cancelled before its first word, the question is taken back. The caller frees the ticket. */
-GLYD_MUST_CHECK glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_result *result,
-                                           glyd_error *err);
+ * cancelled before its first word, the question is taken back. `write` gets the answer's text as it
+ * is made, whole characters at a time, from this thread: it may block, as a terminal does that is
+ * paused, and holds up nobody else's answer. When it returns false the answer is cancelled. The
+ * caller frees the ticket. */
+typedef bool (*glyd_write_fn)(void *arg, const char *text, size_t bytes);
+GLYD_MUST_CHECK glyd_status glyd_chat_wait(glyd_chat *c, glyd_ticket *ticket, glyd_write_fn write,
+                                           void *arg, glyd_result *result, glyd_error *err);
 
 #endif

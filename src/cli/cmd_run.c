@@ -1,4 +1,4 @@
-/* cmd_run.c - glyd run MODEL: chat in the terminal, or one answer.
+/* cmd_run.c - glyd run MODEL: chat in the terminal, and on a page beside it, or one answer.
  * SPDX-License-Identifier: Apache-2.0
  */
 #define _GNU_SOURCE
@@ -7,17 +7,25 @@
 #include "cli/commands.h"
 #include "cli/model_options.h"
 #include "cli/report.h"
+#include "cli/serving.h"
 #include "cli/terminal.h"
+#include "server/server.h"
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { PROMPT_BYTES_MAX = 256 << 20 };
+enum {
+    PROMPT_BYTES_MAX = 256 << 20,
+    PAGE_PORTS = 10, /* tried from the usual one on */
+};
 
 typedef struct session {
     glyd_engine *engine;
     glyd_chat *chat;
+    glyd_server *page;    /* NULL: not served */
     glyd_request request; /* sampling and tokens_max of every answer */
     bool thinking;
 } session;
@@ -62,8 +70,9 @@ static bool read_sampling(const glyd_args *args, glyd_request *request)
 
 static bool read_options(const glyd_args *args, glyd_engine_options *options, glyd_layout *layout)
 {
-    int64_t context = 0;
+    int64_t context = 0, port = 0;
     if (!glyd_args_int(&glyd_cmd_run, args, GLYD_OPTION_CONTEXT, 1, INT32_MAX, &context) ||
+        !glyd_args_int(&glyd_cmd_run, args, GLYD_OPTION_PAGE_PORT, 0, UINT16_MAX, &port) ||
         !glyd_model_args(&glyd_cmd_run, args, options, layout))
         return false;
     options->context = (int)context;
@@ -73,7 +82,12 @@ static bool read_options(const glyd_args *args, glyd_engine_options *options, gl
 static bool write_answer(void *arg, const char *text, size_t bytes)
 {
     (void)arg;
-    return fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    if (fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0)
+        return true;
+    if (errno != EINTR)
+        return false;
+    clearerr(stdout); /* Ctrl-C on a terminal that was paused: it cancels the answer itself */
+    return true;
 }
 
 /* Ask, print the answer as it is made. Returns an exit code; *n_breaks: how often Ctrl-C came. */
@@ -86,14 +100,14 @@ static int answer(session *s, glyd_span question, int *n_breaks)
     glyd_status status =
         glyd_chat_ask(s->chat, (const char *)question.data, question.bytes, &ids, &error);
     if (status == GLYD_OK) {
-        status = glyd_chat_start(s->chat, &ids, &s->request, write_answer, NULL, &ticket, &error);
+        status = glyd_chat_start(s->chat, &ids, &s->request, &ticket, &error);
         if (status != GLYD_OK)
             glyd_chat_take_back(s->chat);
     }
     glyd_ids_free(&ids);
     if (status == GLYD_OK) {
         glyd_interrupt_cancels(ticket);
-        status = glyd_chat_wait(s->chat, ticket, &result, &error);
+        status = glyd_chat_wait(s->chat, ticket, write_answer, NULL, &result, &error);
         glyd_interrupt_cancels(NULL);
         glyd_ticket_free(ticket);
         printf("\n");
@@ -156,6 +170,64 @@ static int converse(session *s)
     }
     glyd_terminal_close(terminal);
     return GLYD_EXIT_DONE;
+}
+
+/* A page is for people: where lines come from a file or a pipe, nobody would look at it. */
+static bool wants_page(const glyd_args *args)
+{
+    return !args->value[GLYD_OPTION_PROMPT] && !args->value[GLYD_OPTION_NO_PAGE] &&
+           isatty(STDIN_FILENO);
+}
+
+/* Serve the chat page and the API from the same engine. It logs nothing, so nothing comes between
+ * what is typed. False where the port that was asked for cannot be had; any other trouble is told,
+ * and the terminal's chat does without the page. */
+static bool open_page(session *s, const char *folder, const glyd_args *args)
+{
+    glyd_server_options options = glyd_server_options_default(folder);
+    const int usual = options.port;
+    int64_t port = usual;
+    bool is_given = args->value[GLYD_OPTION_PAGE_PORT] != NULL;
+    (void)glyd_args_int(&glyd_cmd_run, args, GLYD_OPTION_PAGE_PORT, 0, UINT16_MAX, &port);
+    options.port = (int)port;
+    options.n_ports = is_given ? 1 : PAGE_PORTS;
+    options.api_key = glyd_serving_key(args);
+    signal(SIGPIPE, SIG_IGN);
+    glyd_serving_raise_file_limit();
+    /* Ctrl-C is for the thread that reads the terminal. */
+    sigset_t interrupt, before;
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &before);
+    glyd_error error;
+    glyd_status status = glyd_server_start(&options, s->engine, &s->page, &error);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status != GLYD_OK) {
+        if (is_given)
+            glyd_message("%s", error.text);
+        else if (status == GLYD_E_IO)
+            glyd_message("no chat page: ports %d to %d are in use; --port N takes another", usual,
+                         usual + PAGE_PORTS - 1);
+        else
+            glyd_message("no chat page: %s", error.text);
+        return !is_given;
+    }
+    const glyd_server_info *info = glyd_server_describe(s->page);
+    char taken[48] = "";
+    if (!is_given && info->port != usual)
+        snprintf(taken, sizeof taken, " (port %d is in use)", usual);
+    fprintf(stderr, "chat page %s%s, API %s/v1\n", info->address, taken, info->address);
+    return true;
+}
+
+/* Who still waits for an answer is told that it was cut off. */
+static void close_page(session *s)
+{
+    int n_cut = glyd_server_stop(s->page, 0);
+    if (n_cut > 0)
+        glyd_message("%d answer%s of the chat page %s cut off", n_cut, n_cut == 1 ? "" : "s",
+                     n_cut == 1 ? "was" : "were");
+    s->page = NULL;
 }
 
 /* The text of --prompt; "-" is standard input, in `store`. */
@@ -224,9 +296,18 @@ static int run(const glyd_args *args)
         glyd_message("--logits-hash needs a --prompt");
         return GLYD_EXIT_USAGE;
     }
+    if (args->value[GLYD_OPTION_PAGE_PORT] &&
+        (args->value[GLYD_OPTION_PROMPT] || args->value[GLYD_OPTION_NO_PAGE])) {
+        glyd_message("--port is the chat page's, which --prompt and --no-page leave out");
+        return GLYD_EXIT_USAGE;
+    }
     session s = {0};
     glyd_error error = {0};
-    glyd_status status = glyd_engine_open(&options, &s.engine, &error);
+    glyd_status status = GLYD_OK;
+    if (wants_page(args))
+        status = glyd_serving_beside(&options, &error);
+    if (status == GLYD_OK)
+        status = glyd_engine_open(&options, &s.engine, &error);
     if (status == GLYD_OK)
         status = glyd_chat_open(folder, s.engine, &s.chat, &error);
     int code = GLYD_EXIT_USAGE;
@@ -242,9 +323,13 @@ static int run(const glyd_args *args)
                 print_settings(folder, glyd_engine_describe(s.engine));
             if (!answers_once && !glyd_chat_has_template(s.chat))
                 fprintf(stderr, "no chat template: the model continues what you type\n");
-            code = run_session(&s, args);
+            if (wants_page(args) && !open_page(&s, folder, args))
+                code = GLYD_EXIT_FAILED;
+            else
+                code = run_session(&s, args);
         }
     }
+    close_page(&s);
     glyd_engine_close(s.engine);
     glyd_chat_close(s.chat);
     return code;
@@ -253,10 +338,11 @@ static int run(const glyd_args *args)
 const glyd_command glyd_cmd_run = {
     .name = "run",
     .operands = "MODEL",
-    .summary = "chat with a model in the terminal\n\n"
+    .summary = "chat with a model in the terminal and the browser\n\n"
                "MODEL is a bf16 Hugging Face model folder or a glyd save. With --prompt one answer "
-               "is\nprinted. In the chat, /help lists the commands. Sampling follows the model's\n"
-               "generation_config.json unless an option says otherwise.",
+               "is\nprinted. In the chat, /help lists the commands; the page and the API are "
+               "served beside\nit, for this machine alone, where a terminal is typed at. Sampling "
+               "follows the model's\ngeneration_config.json unless an option says otherwise.",
     .n_operands = 1,
     .bit = GLYD_FOR_RUN,
     .run = run,

@@ -5,29 +5,23 @@
 #include "cli/commands.h"
 #include "cli/model_options.h"
 #include "cli/report.h"
-#include "glyd/save.h"
+#include "cli/serving.h"
 #include "server/server.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum {
     PARALLEL_MAX = 1024,
-    PARALLEL_USUAL = 4,
-    QUEUE_MAX = 256,
     DRAIN_S = 30,
 };
-
-/* What a served model may take: of the memory that is available, the rest is for others. */
-static const double memory_share = 0.8;
 
 static bool read_engine(const glyd_args *args, glyd_engine_options *options, glyd_layout *layout)
 {
     const glyd_command *command = &glyd_cmd_serve;
-    int64_t context = 0, parallel = 0, queue = QUEUE_MAX;
+    int64_t context = 0, parallel = 0, queue = GLYD_SERVING_QUEUE_MAX;
     if (!glyd_model_args(command, args, options, layout) ||
         !glyd_args_int(command, args, GLYD_OPTION_SERVE_CONTEXT, 1, INT32_MAX, &context) ||
         !glyd_args_int(command, args, GLYD_OPTION_PARALLEL, 1, PARALLEL_MAX, &parallel) ||
@@ -37,17 +31,6 @@ static bool read_engine(const glyd_args *args, glyd_engine_options *options, gly
     options->n_sequences = (int)parallel; /* 0: still to be chosen */
     options->queue_max = (int)queue;
     return true;
-}
-
-static const char *key_of(const glyd_args *args)
-{
-    static const char *const variables[] = {"GLYD_API_KEY", "VLLM_API_KEY"};
-    const char *key = args->value[GLYD_OPTION_API_KEY];
-    for (size_t i = 0; !key && i < sizeof variables / sizeof *variables; i++) {
-        const char *value = getenv(variables[i]);
-        key = value && value[0] ? value : NULL;
-    }
-    return key;
 }
 
 static void write_log(void *arg, const char *line)
@@ -69,7 +52,7 @@ static bool read_server(const glyd_args *args, glyd_server_options *options)
     options->port = (int)port;
     if (args->value[GLYD_OPTION_HOST])
         options->host = args->value[GLYD_OPTION_HOST];
-    options->api_key = key_of(args);
+    options->api_key = glyd_serving_key(args);
     options->served_names = args->value[GLYD_OPTION_SERVED_NAME];
     options->allowed_origins = args->value[GLYD_OPTION_ORIGINS];
     options->allowed_hosts = args->value[GLYD_OPTION_HOSTS];
@@ -79,40 +62,6 @@ static bool read_server(const glyd_args *args, glyd_server_options *options)
     if (!args->value[GLYD_OPTION_QUIET_LOG])
         options->log = write_log;
     return true;
-}
-
-/* What was not given: the model's whole context, and several sequences. Where memory is short they
- * share less KV cache than each could fill, and only where it cannot hold one context is that made
- * shorter. */
-static glyd_status choose(glyd_engine_options *options, const char **why, glyd_error *err)
-{
-    enum { CONTEXT_LEAST = 2048 };
-    bool any_context = options->context == 0;
-    glyd_save_plan machine = {0};
-    glyd_plan plan;
-    *why = any_context ? "the model's" : "as asked";
-    if (options->n_sequences == 0)
-        options->n_sequences = PARALLEL_USUAL;
-    glyd_status status = glyd_save_plan_make(options->folder, 0, &machine, err);
-    if (status == GLYD_OK)
-        status = glyd_engine_plan(options, &plan, err);
-    if (status == GLYD_OK && any_context && plan.context_model > plan.context) {
-        options->context = plan.context_model;
-        status = glyd_engine_plan(options, &plan, err);
-    }
-    double memory = memory_share * (double)machine.memory_available; /* 0: not known */
-    if (status != GLYD_OK || memory <= 0 || (double)plan.total_bytes <= memory)
-        return status;
-    double room = memory - (double)(plan.total_bytes - plan.kv_bytes);
-    int64_t tokens = room > 0 ? (int64_t)(room / (double)plan.kv_token_bytes) : 0;
-    if (tokens < plan.context && any_context && tokens >= CONTEXT_LEAST) {
-        options->context = (int)tokens;
-        *why = "what fits memory";
-    }
-    int context = options->context ? options->context : plan.context;
-    options->kv_tokens =
-        tokens > context ? tokens : context; /* the engine says if it is too much */
-    return GLYD_OK;
 }
 
 static void print_settings(const char *model, const glyd_server_info *server,
@@ -170,16 +119,6 @@ static int serve(const glyd_server_options *options, glyd_engine *engine, const 
     return GLYD_EXIT_DONE;
 }
 
-/* Each connection takes a descriptor: allow as many as the system does. */
-static void raise_file_limit(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
-        limit.rlim_cur = limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit); /* fewer connections, if it may not */
-    }
-}
-
 static int run(const glyd_args *args)
 {
     const char *folder = args->operand[0], *why;
@@ -198,8 +137,8 @@ static int run(const glyd_args *args)
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    raise_file_limit();
-    if (choose(&options, &why, &error) != GLYD_OK ||
+    glyd_serving_raise_file_limit();
+    if (glyd_serving_choose(&options, &why, &error) != GLYD_OK ||
         glyd_engine_open(&options, &engine, &error) != GLYD_OK)
         return glyd_exit_of_error(&error);
     int code = serve(&server, engine, why, (int)drain_s, &signals);

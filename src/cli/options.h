@@ -39,6 +39,9 @@ enum {
       GLYD_FOR_SERVE)                                                                              \
     X(HOST, 0, "host", "ADDRESS", "address to listen on (default: 127.0.0.1)", GLYD_FOR_SERVE)     \
     X(PORT, 0, "port", "N", "port to listen on (default: 8000; 0: any)", GLYD_FOR_SERVE)           \
+    X(PAGE_PORT, 0, "port", "N",                                                                   \
+      "port of the chat page (default: 8000, or the next that is free; 0: any)", GLYD_FOR_RUN)     \
+    X(NO_PAGE, 0, "no-page", NULL, "no chat page and API beside the terminal", GLYD_FOR_RUN)       \
     X(API_KEY, 0, "api-key", "KEY", "ask for this key (also: GLYD_API_KEY, VLLM_API_KEY)",         \
       GLYD_FOR_SERVE)                                                                              \
     X(SERVED_NAME, 0, "served-model-name", "NAMES",                                                \

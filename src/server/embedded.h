@@ -8,7 +8,7 @@
 
 extern const unsigned char glyd_openapi_json[]; /* src/server/openapi.json */
 extern const size_t glyd_openapi_json_bytes;
-extern const unsigned char glyd_page_html[]; /* src/server/page.html */
+extern const unsigned char glyd_page_html[]; /* src/server/page, joined */
 extern const size_t glyd_page_html_bytes;
 
 #endif

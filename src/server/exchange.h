@@ -64,6 +64,7 @@ struct glyd_exchange {
     int status;
     int retry_after_s;        /* 0: no such header */
     const char *content_type; /* a constant */
+    const char *policy;       /* of a page, as Content-Security-Policy; NULL: not a page */
     glyd_buf out;
     size_t out_at;
     double written_s;

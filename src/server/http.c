@@ -28,6 +28,7 @@ enum {
     IDLE_S = 75,
     STREAM_BLOCK_BYTES = 4096,
     PORT_TEXT_BYTES = 8,
+    PORT_MAX = 65535,
 };
 
 static void free_response_data(void *arg)
@@ -71,6 +72,11 @@ static void add_headers(const glyd_exchange *x, struct MHD_Response *response)
         MHD_add_response_header(response, "Content-Type", x->content_type);
     if (x->phase == GLYD_PHASE_STREAMING)
         MHD_add_response_header(response, "Cache-Control", "no-cache");
+    if (x->policy) {
+        MHD_add_response_header(response, "Content-Security-Policy", x->policy);
+        MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+        MHD_add_response_header(response, "Cache-Control", "no-cache");
+    }
     if (x->origin[0]) {
         MHD_add_response_header(response, "Access-Control-Allow-Origin", x->origin);
         MHD_add_response_header(response, "Vary", "Origin");
@@ -326,16 +332,23 @@ static glyd_status listen_on(glyd_server *server, const char *host, int port, in
     }
     in_port_t got = is_six ? ((struct sockaddr_in6 *)&bound)->sin6_port
                            : ((struct sockaddr_in *)&bound)->sin_port;
+    server->info.port = ntohs(got);
     snprintf(server->address, sizeof server->address, is_six ? "http://[%s]:%d" : "http://%s:%d",
-             host, ntohs(got));
+             host, server->info.port);
     *out = fd;
     return GLYD_OK;
 }
 
-glyd_status glyd_http_start(glyd_server *server, const char *host, int port, glyd_error *err)
+glyd_status glyd_http_start(glyd_server *server, const char *host, int port, int n_ports,
+                            glyd_error *err)
 {
     int fd;
-    GLYD_TRY(listen_on(server, host, port, &fd, err));
+    int last = port > 0 && n_ports > 1 && port <= PORT_MAX - n_ports ? port + n_ports - 1 : port;
+    glyd_status status = listen_on(server, host, port, &fd, err);
+    while (status == GLYD_E_IO && port < last)
+        status = listen_on(server, host, ++port, &fd, err);
+    if (status != GLYD_OK)
+        return status;
     server->daemon = MHD_start_daemon(
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         on_request, server, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_EXTERNAL_LOGGER, say_nothing,

@@ -6,9 +6,10 @@
 
 #include "server/state.h"
 
-/* Start to listen; fills in server->daemon and server->address. Errors: E_ARG, E_IO. */
+/* Listen on the first of `n_ports` ports from `port` on that is free; fills in server->daemon,
+ * server->address and server->info.port. Errors: E_ARG, E_IO. */
 GLYD_MUST_CHECK glyd_status glyd_http_start(glyd_server *server, const char *host, int port,
-                                            glyd_error *err);
+                                            int n_ports, glyd_error *err);
 
 /* Take no more connections; those that are open go on. */
 void glyd_http_quiesce(glyd_server *server);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "server/guards.h"
 #include "server/http.h"
+#include "server/page.h"
 #include "server/state.h"
 #include <stdlib.h>
 #include <string.h>
@@ -113,10 +114,11 @@ static glyd_status start(glyd_server *s, const glyd_server_options *o, glyd_erro
 {
     GLYD_TRY(read_names(s, o, err));
     GLYD_TRY(open_text(s, o, err));
+    GLYD_TRY(glyd_page_policy_make(s->page_policy, err));
     GLYD_TRY(glyd_metrics_create(&s->metrics, err));
     GLYD_TRY(glyd_workers_create(WORKERS, &s->workers, err));
     GLYD_TRY(glyd_watcher_create(&s->watcher, err));
-    GLYD_TRY(glyd_http_start(s, o->host, o->port, err));
+    GLYD_TRY(glyd_http_start(s, o->host, o->port, o->n_ports, err));
     s->info.address = s->address;
     return GLYD_OK;
 }

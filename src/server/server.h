@@ -20,6 +20,7 @@ typedef struct glyd_server_options {
     const char *folder;          /* of the engine's model: tokenizer and chat template */
     const char *host;            /* address to listen on, a number: "127.0.0.1", "0.0.0.0", "::1" */
     int port;                    /* 0: any that is free */
+    int n_ports;                 /* how many to try, from `port` on; 0 is 1 */
     const char *api_key;         /* NULL: none is asked for */
     const char *served_names;    /* NULL: the folder's name; replies carry the first */
     const char *allowed_origins; /* NULL: no other site's pages; "*": every site's */
@@ -43,7 +44,8 @@ GLYD_MUST_CHECK glyd_status glyd_server_start(const glyd_server_options *options
 
 /* What was chosen; everything lives as long as the server. */
 typedef struct glyd_server_info {
-    const char *address;          /* "http://127.0.0.1:8000" */
+    const char *address; /* "http://127.0.0.1:8000" */
+    int port;
     const char *name;             /* the first served name */
     const char *tool_format;      /* "none", "hermes", ... */
     const char *reasoning_format; /* "none", "think", ... */

@@ -86,12 +86,6 @@ void glyd_serve_metrics(glyd_exchange *x)
     glyd_buf_free(&text);
 }
 
-void glyd_serve_page(glyd_exchange *x)
-{
-    glyd_exchange_reply(x, MHD_HTTP_OK, "text/html; charset=utf-8", glyd_page_html,
-                        glyd_page_html_bytes);
-}
-
 void glyd_serve_openapi(glyd_exchange *x)
 {
     glyd_exchange_reply(x, MHD_HTTP_OK, "application/json", glyd_openapi_json,

@@ -22,6 +22,7 @@ enum {
     GLYD_BODY_BYTES_FREE = 64 << 10,   /* first bytes of each */
     GLYD_JSON_DEPTH_MAX = 200,
     GLYD_KEY_HASH_BYTES = 32,
+    GLYD_PAGE_POLICY_BYTES = 512,
 };
 
 /* Texts of a list that was separated by commas. */
@@ -51,6 +52,7 @@ struct glyd_server {
     bool has_key;
     uint8_t key_hash[GLYD_KEY_HASH_BYTES]; /* SHA-256 */
     time_t created;
+    char page_policy[GLYD_PAGE_POLICY_BYTES];
     bool log_prompts;
     void *log_arg;
     void (*log)(void *arg, const char *line);

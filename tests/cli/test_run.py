@@ -6,18 +6,15 @@ SPDX-License-Identifier: Apache-2.0
 """
 import json
 import os
-import pty
 import re
-import select
 import shutil
 import signal
 import subprocess
-import termios
-import time
 from pathlib import Path
 
 import pytest
 from conftest import PROGRAM, ROOT
+from terminal import Terminal
 
 REAL = Path(os.environ.get("GLYD_TEST_MODEL", ROOT / "model/SmolLM2-135M-Instruct"))
 CAPITAL = "What is the capital of France?"
@@ -153,61 +150,10 @@ def test_an_interrupted_answer_is_not_done(packed):
     assert process.wait(60) == 1
 
 
-class Terminal:
-    """The program on a pseudo-terminal."""
-
-    def __init__(self, *args):
-        self.fd, inner = pty.openpty()
-        self.process = subprocess.Popen([PROGRAM, *map(str, args)], stdin=inner, stdout=inner,
-                                        stderr=inner, start_new_session=True,
-                                        env={**os.environ, "TERM": "xterm"}, close_fds=True)
-        os.close(inner)
-        self.text = ""
-
-    def is_editing(self):
-        return not termios.tcgetattr(self.fd)[3] & termios.ICANON
-
-    def prompt(self):
-        """Wait for the prompt, and for the editor behind it: it shows first and listens then."""
-        self.wait_for("> ")
-        end = time.monotonic() + 60
-        while not self.is_editing():
-            assert time.monotonic() < end
-            time.sleep(0.01)
-
-    def send(self, text):
-        os.write(self.fd, text.encode())
-
-    def wait_for(self, pattern, seconds=60):
-        end = time.monotonic() + seconds
-        while not re.search(pattern, self.text, re.S):
-            left = end - time.monotonic()
-            assert left > 0 and select.select([self.fd], [], [], left)[0], \
-                f"no {pattern!r} in {self.text!r}"
-            try:
-                self.text += os.read(self.fd, 65536).decode(errors="replace")
-            except OSError:  # the program has left
-                break
-        found = re.search(pattern, self.text, re.S)
-        assert found, f"no {pattern!r} in {self.text!r}"
-        self.text = self.text[found.end():]
-
-    def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
-
-    def leaves(self, code=0):
-        assert self.process.wait(60) == code
-
-    def close(self):
-        self.process.kill()
-        self.process.wait()
-        os.close(self.fd)
-
-
 @pytest.fixture
 def chat(packed):
     """A conversation on a terminal, that ends with the test."""
-    t = Terminal("run", packed, "--temperature", 0)
+    t = Terminal("run", packed, "--temperature", 0, "--port", 0)
     yield t
     t.close()
 

@@ -53,3 +53,19 @@ def tiny_server(tiny_folder):
     """A fresh server on it, for tests that leave marks."""
     with Server(tiny_folder, "--parallel", 2) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def page_server(tiny_folder):
+    """A server whose page the scripted ones hand on."""
+    with Server(tiny_folder, "--parallel", 1, "-q") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """One browser for a module; each server has a port of its own, and so a storage of its own."""
+    from webdriver import Browser
+    made = Browser(downloads=tmp_path_factory.mktemp("downloads"))
+    yield made
+    made.close()

@@ -1,135 +1,174 @@
-"""The chat page in a real browser.
+"""The chat page in a real browser, with the real model behind it.
 
 SPDX-License-Identifier: Apache-2.0
 """
 import http.server
-import json
-import subprocess
-import sys
+import re
 import threading
-from pathlib import Path
 
 import pytest
+from chatpage import Page
+from serving import Server
 from webdriver import Browser
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "src" / "server" / "page.html"
-IDLE = "return document.getElementById('stop').disabled"
-ANSWERS = "return document.querySelectorAll('article.assistant').length"
-LAST = "return [...document.querySelectorAll('article.assistant')].pop().innerText"
+CAPITAL = "What is the capital of France?"
 
 
 @pytest.fixture
-def browser():
-    made = Browser()
-    yield made
-    made.close()
-
-
-def test_policy_names_script_and_style():
-    subprocess.run([sys.executable, str(ROOT / "tools" / "page_hash.py"), "--check"], check=True)
-
-
-def ask(browser, text):
-    browser.type("#text", text)
-    browser.click("#send")
-
-
-def test_chat_reload_regenerate_edit(server, browser):
+def page(server, browser):
     browser.open(server.url + "/")
-    browser.wait("return document.getElementById('about').textContent.includes('context')")
-    browser.run("const s = document.getElementById('max_tokens'); s.value = 24; s.onchange();"
-                "const t = document.getElementById('temperature'); t.value = 0; t.onchange();")
-    ask(browser, "What is the capital of France?")
-    browser.wait(ANSWERS + " === 1")
-    browser.wait(IDLE)
-    assert "Paris" in browser.run(LAST)
-    assert "tokens of context" in browser.run("return document.getElementById('status').textContent")
-    browser.open(server.url + "/")
-    browser.wait(ANSWERS + " === 1")
-    assert "Paris" in browser.run(LAST)
-    browser.click("#again")
-    browser.wait("return document.getElementById('status').textContent.includes('of context')")
-    assert browser.run(ANSWERS) == 1 and "Paris" in browser.run(LAST)
-    browser.click("article.user button")
-    browser.wait("return document.getElementById('text').value.includes('France')")
-    assert browser.run(ANSWERS) == 0
-    assert browser.complaints() == []
+    browser.run("localStorage.clear(); sessionStorage.clear()")
+    page = Page(browser, server.url + "/")
+    page.wait("document.getElementById('about').textContent.includes('context')")
+    return page
 
 
-def test_stop(server, browser):
-    browser.open(server.url + "/")
-    browser.run("const s = document.getElementById('max_tokens'); s.value = 1500; s.onchange();")
-    ask(browser, "Write a very long story about the sea.")
-    browser.wait("return document.querySelectorAll('article.assistant p').length > 0")
-    browser.click("#stop")
-    browser.wait(IDLE, 5)
-    assert browser.run(ANSWERS) == 1
+def test_headers(server):
+    headers = server.get("/").headers
+    policy = headers["Content-Security-Policy"]
+    for part in ("default-src 'none'", "frame-ancestors 'none'", "connect-src 'self'",
+                 "base-uri 'none'", "form-action 'none'"):
+        assert part in policy.split("; ")
+    assert len(re.findall(r"'sha256-[A-Za-z0-9+/]{43}='", policy)) == 2
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert "Content-Security-Policy" not in server.get("/health").headers
 
 
-HOSTILE = ("<img src=x onerror=\"window.hurt=1\"><script>window.hurt=1</script>\n\n"
-           "[click](javascript:window.hurt=1) [data](data:text/html,x) [good](https://example.org/a)\n\n"
-           "```html\n<script>window.hurt=1</script>\n```\n\n**<b onclick=hurt()>bold</b>** `<i>`\n")
+def test_cannot_be_framed(server, browser):
+    """Another site's page that frames this one gets an empty frame."""
+
+    class Site(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = f"<iframe src='{server.url}/'></iframe>".encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Site) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        browser.open(f"http://127.0.0.1:{site.server_port}/")
+        complaints = browser.call("POST", "/se/log", {"type": "browser"})
+        browser.call("POST", "/frame", {"id": 0})
+        assert browser.run("return document.getElementById('send') === null")
+        browser.call("POST", "/frame", {"id": None})
+        assert any("frame-ancestors" in entry["message"] for entry in complaints), complaints
+        site.shutdown()
 
 
-class Hostile(http.server.BaseHTTPRequestHandler):
-    """A server whose model has been told to attack the page."""
-
-    def reply(self, kind, body):
-        self.send_response(200)
-        self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self):
-        if self.path == "/":
-            self.reply("text/html; charset=utf-8", PAGE.read_bytes())
-        else:
-            card = {"id": "<img src=x onerror=window.hurt=1>", "max_model_len": 99}
-            self.reply("application/json", json.dumps({"data": [card]}).encode())
-
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        out = ""
-        for piece in [HOSTILE[i:i + 7] for i in range(0, len(HOSTILE), 7)]:
-            out += "data: " + json.dumps({"choices": [{"delta": {"content": piece}}]}) + "\n\n"
-        self.reply("text/event-stream", (out + "data: [DONE]\n\n").encode())
-
-    def log_message(self, *args):
-        pass
+def test_chat_reload_regenerate_edit(server, page):
+    page.set(max_tokens=24, temperature=0)
+    page.ask(CAPITAL)
+    assert "Paris" in page.answers[0]
+    assert re.search(r"[\d.]+ tokens/s, \d+ of 2048 tokens of context",
+                     page.texts(".figures")[0]), page.texts(".figures")
+    page.open(page.url)
+    assert page.questions == [CAPITAL] and "Paris" in page.answers[0]
+    page.act("again")
+    page.wait("document.querySelector('.assistant .count')?.textContent === '2/2'")
+    page.idle()
+    assert page.questions == [CAPITAL] and "Paris" in page.answers[0]
+    page.act("edit", "user")
+    page.browser.run("document.activeElement.select()")
+    page.browser.keys("What is the capital of Italy?\ue007")
+    page.wait("document.querySelector('.user .count')?.textContent === '2/2'")
+    page.idle()
+    alone = server.chat("What is the capital of Italy?", max_tokens=24)
+    assert page.questions == ["What is the capital of Italy?"]
+    assert page.answers == [alone.json["choices"][0]["message"]["content"]]
+    page.act("before", "user")
+    assert page.questions == [CAPITAL] and "Paris" in page.answers[0]
+    assert page.browser.complaints() == []
 
 
-def test_hostile_text_stays_text(browser):
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hostile) as fake:
-        threading.Thread(target=fake.serve_forever, daemon=True).start()
-        browser.open(f"http://127.0.0.1:{fake.server_port}/")
-        ask(browser, "attack <img src=x onerror=window.hurt=1>")
-        browser.wait("return document.querySelectorAll('article.assistant pre').length === 1")
-        browser.wait(IDLE)
-        assert browser.run("return window.hurt === undefined")
-        assert browser.run("return document.querySelectorAll('main img, main script, main b').length") == 0
-        links = browser.run("return [...document.querySelectorAll('main a')].map(a => a.href)")
-        assert links == ["https://example.org/a"]
-        assert "<script>" in browser.run(LAST)
-        fake.shutdown()
+def test_stop_says_how_fast_it_was_and_continue_goes_on(page):
+    page.set(max_tokens=600, temperature=0)
+    page.send("Write a very long story about the sea.")
+    page.wait("document.querySelector('article.assistant p')?.textContent.length > 80")
+    page.click("#stop")
+    page.idle(5)
+    stopped = page.answers[0]
+    assert re.search(r"[\d.]+ tokens/s", page.texts(".figures")[0])
+    assert page.texts(".end") == ["Stopped."]
+    page.act("more")
+    page.wait(f"document.querySelector('article.assistant > .text').textContent.length > {len(stopped) + 40}")
+    page.click("#stop")
+    page.idle(5)
+    assert page.answers[0].startswith(stopped)
+
+
+def test_system_prompt_and_settings_are_of_the_chat(page):
+    page.browser.click("#set")
+    page.browser.type("#system", "Answer with the single word Fish.")
+    page.browser.type("#max_tokens", "7\t")
+    page.click("#settings-form .strong")
+    page.ask("Hello")
+    page.open(page.url)
+    assert page.js("document.getElementById('system').value") == "Answer with the single word Fish."
+    assert page.js("document.getElementById('max_tokens').value") == "7"
+    assert page.js("shown.nodes.at(-1).tokens") <= 7
 
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_fits_a_phone(server, tmp_path, dark):
-    phone = Browser(320, 640, dark)
+    phone = Browser(320, 640, dark, touch=True)
     try:
-        phone.open(server.url + "/")
-        ask(phone, "Say hello.")
-        phone.wait(ANSWERS + " === 1")
-        assert phone.run("return document.documentElement.scrollWidth") <= 320
+        page = Page(phone, server.url + "/")
+        page.set(max_tokens=24, temperature=0)
+        page.ask(CAPITAL)
+        assert "Paris" in page.answers[0]
+        assert page.js("document.documentElement.scrollWidth") <= 320
+        wide = page.js("[...document.querySelectorAll('body *')].filter(e => e.checkVisibility() && "
+                       "e.getBoundingClientRect().right > 321 && !e.closest('.unseen')).map(e => e.id || e.className)")
+        assert wide == []
+        assert page.js("document.getElementById('side').getBoundingClientRect().right") <= 0
+        phone.click("#menu")
+        page.wait("document.getElementById('side').getBoundingClientRect().left === 0")
+        phone.click("#chats button")
+        page.wait("document.getElementById('side').getBoundingClientRect().right <= 0")
+        colour = "getComputedStyle(document.documentElement).{}.match(/\\d+/g).slice(0, 3).map(Number)"
+        ground, text = page.js(colour.format("backgroundColor")), page.js(colour.format("color"))
+        assert (max(ground) < 60 and min(text) > 200) if dark else (min(ground) > 200 and max(text) < 60)
         phone.screenshot(tmp_path / "phone.png")
     finally:
         phone.close()
 
 
+def test_context_full(packed, browser):
+    with Server(packed, "--parallel", 1, "--context", 64) as small:
+        page = Page(browser, small.url + "/")
+        page.set(temperature=0)
+        page.ask("Write a very long story about the sea.")
+        assert "context is full" in page.texts(".end")[0]
+        assert re.search(r"tokens/s, 6[34] of 64 tokens of context", page.texts(".figures")[0])
+        page.ask("And one about the mountains.")
+        assert "maximum context length is 64 tokens" in page.notice
+        assert page.typed == "And one about the mountains." and len(page.questions) == 1
+
+
+def test_what_a_model_repeats_stays_text(page):
+    """The hostile text goes through the real tokenizer, model, detokenizer and stream: the last
+    message is continued, so the answer begins with it. No model is needed that would say it."""
+    hostile = "<img src=x onerror=window.hurt=1><script>window.hurt=1</script>"
+    page.set(max_tokens=4, temperature=0)
+    page.ask(hostile)
+    page.browser.run(f"shown.nodes.at(-1).content = {hostile!r} + ' '; shown.nodes.at(-1).finish = 'cut'; show()")
+    page.act("more")
+    page.wait("shown.nodes.at(-1).finish !== 'cut'")
+    page.idle()
+    assert page.answers[0].startswith(hostile)
+    assert page.js("window.hurt === undefined && !document.querySelector('#talk img, #talk script')")
+
+
 def test_server_gone_is_said(tiny_server, browser):
-    browser.open(tiny_server.url + "/")
+    page = Page(browser, tiny_server.url + "/")
     tiny_server.stop()
-    ask(browser, "hello")
-    browser.wait("return document.getElementById('notice').textContent.includes('cannot be reached')")
+    page.ask("hello")
+    assert "cannot be reached" in page.notice
+    assert page.typed == "hello" and page.questions == []

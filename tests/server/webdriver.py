@@ -15,8 +15,13 @@ import pytest
 ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
 
 
+ENTER, ESCAPE, TAB, SHIFT, UP = "\ue007", "\ue00c", "\ue004", "\ue008", "\ue013"
+
+
 class Browser:
-    def __init__(self, width=1000, height=800, dark=False):
+    """`touch`: as a phone's, with a coarse pointer. `downloads`: where files are saved."""
+
+    def __init__(self, width=1000, height=800, dark=False, touch=False, downloads=None):
         driver, browser = shutil.which("chromedriver"), shutil.which("chromium")
         if not driver or not browser:
             pytest.skip("there is no chromium with its chromedriver")
@@ -31,8 +36,10 @@ class Browser:
         if dark:
             arguments.append("--blink-settings=preferredColorScheme=0")
         options = {"binary": browser, "args": arguments,
+                   "prefs": {"download.default_directory": str(downloads or "/nonexistent")},
                    "mobileEmulation": {"deviceMetrics": {"width": width, "height": height,
-                                                         "pixelRatio": 1}}}
+                                                         "pixelRatio": 1, "touch": touch,
+                                                         "mobile": touch}}}
         for _ in range(100):
             try:
                 value = self.call("POST", "/session", {"capabilities": {"alwaysMatch": {
@@ -62,6 +69,20 @@ class Browser:
     def type(self, css, text):
         found = self.call("POST", "/element", {"using": "css selector", "value": css})
         self.call("POST", f"/element/{found[ELEMENT]}/value", {"text": text})
+
+    def keys(self, text):
+        """Type into what has the focus."""
+        found = self.call("GET", "/element/active")
+        self.call("POST", f"/element/{found[ELEMENT]}/value", {"text": text})
+
+    def tab(self):
+        """Open another tab and go there. Returns the handle of the tab before."""
+        before = self.call("GET", "/window")
+        self.go(self.call("POST", "/window/new", {"type": "tab"})["handle"])
+        return before
+
+    def go(self, handle):
+        self.call("POST", "/window", {"handle": handle})
 
     def click(self, css):
         found = self.call("POST", "/element", {"using": "css selector", "value": css})
