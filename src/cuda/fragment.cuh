@@ -27,13 +27,18 @@ typedef struct tile_bases {
     uint32_t sm_mask;   /* GLYD_SM_MASK in a register: with a constant, bits_of takes two steps */
 } tile_bases;
 
-static __device__ __forceinline__ tile_bases bases_of(const packed_arrays &m, int tile, int lane)
+static __device__ __forceinline__ tile_bases bases_from(uint32_t low, uint32_t high)
 {
-    const uint8_t *bases = m.bases + (int64_t)tile * GLYD_TILE_ROWS + (lane >> 2);
-    tile_bases b = {bases[0] * 0x00800080u, bases[8] * 0x00800080u, GLYD_SM_MASK};
+    tile_bases b = {low * 0x00800080u, high * 0x00800080u, GLYD_SM_MASK};
     keep(b.sm_mask);
     asm volatile("" : "+r"(b.low), "+r"(b.high)); /* the compiler would multiply for each weight */
     return b;
+}
+
+static __device__ __forceinline__ tile_bases bases_of(const packed_arrays &m, int tile, int lane)
+{
+    const uint8_t *bases = m.bases + (int64_t)tile * GLYD_TILE_ROWS + (lane >> 2);
+    return bases_from(bases[0], bases[8]);
 }
 
 /* a * b + c as one instruction; written out, the product would become a shift and an addition. */
@@ -52,28 +57,33 @@ static __device__ __forceinline__ uint32_t bits_of(uint32_t mask, uint32_t a, ui
     return d;
 }
 
-/* The 16 registers of a block from the lane's 8 sm words and 4 code words. Multiplications stand
- * for left shifts: they go to another pipe than the logic. */
+/* The four registers of a k16 group from the lane's two sm words and its code word. Multiplications
+ * stand for left shifts: they go to another pipe than the logic. */
+static __device__ __forceinline__ void fragment_group(uint32_t *a, uint32_t first, uint32_t second,
+                                                      uint32_t c, tile_bases base)
+{
+    uint32_t c5 = c >> 5;
+    uint32_t first_odd = __byte_perm(first, 0, 0x2301);
+    uint32_t second_odd = __byte_perm(second, 0, 0x2301);
+    uint32_t e0 = multiply_add(c & 0x000f000fu, 128, base.low);
+    uint32_t e1 = multiply_add(c & 0x00f000f0u, 8, base.high);
+    uint32_t e2 = multiply_add(c5 & 0x00780078u, 16, base.low);
+    uint32_t e3 = (c5 & 0x07800780u) + base.high;
+    a[0] = (first & GLYD_SM_MASK) | e0;
+    a[1] = (first_odd & GLYD_SM_MASK) | e1;
+    a[2] = (second & GLYD_SM_MASK) | e2;
+    a[3] = (second_odd & GLYD_SM_MASK) | e3;
+}
+
+/* The 16 registers of a block from the lane's 8 sm words and 4 code words. */
 static __device__ __forceinline__ void fragment_decode(uint32_t *a, uint4 sm0, uint4 sm1,
                                                        uint4 codes, tile_bases base)
 {
     const uint32_t sm[8] = {sm0.x, sm0.y, sm0.z, sm0.w, sm1.x, sm1.y, sm1.z, sm1.w};
     const uint32_t code[4] = {codes.x, codes.y, codes.z, codes.w};
 #pragma unroll
-    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++) {
-        uint32_t c = code[j], c5 = c >> 5;
-        uint32_t first = sm[2 * j], second = sm[2 * j + 1];
-        uint32_t first_odd = __byte_perm(first, 0, 0x2301);
-        uint32_t second_odd = __byte_perm(second, 0, 0x2301);
-        uint32_t e0 = multiply_add(c & 0x000f000fu, 128, base.low);
-        uint32_t e1 = multiply_add(c & 0x00f000f0u, 8, base.high);
-        uint32_t e2 = multiply_add(c5 & 0x00780078u, 16, base.low);
-        uint32_t e3 = (c5 & 0x07800780u) + base.high;
-        a[4 * j] = (first & GLYD_SM_MASK) | e0;
-        a[4 * j + 1] = (first_odd & GLYD_SM_MASK) | e1;
-        a[4 * j + 2] = (second & GLYD_SM_MASK) | e2;
-        a[4 * j + 3] = (second_odd & GLYD_SM_MASK) | e3;
-    }
+    for (int j = 0; j < GLYD_BLOCK_GROUPS; j++)
+        fragment_group(a + 4 * j, sm[2 * j], sm[2 * j + 1], code[j], base);
 }
 
 /* The next 32 escapes of a tile, one a lane: ascending, so a block's are a range of lanes. What is

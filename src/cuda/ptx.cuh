@@ -2,8 +2,8 @@
  *
  * Shared-memory addresses are 32-bit. What orders memory is volatile and clobbers it; the
  * arithmetic is neither, so that the compiler may overlap it with loads. A read that is neither
- * takes its address from ring_wait, which keeps it after the wait, and gives a value to
- * ring_release, which keeps it before the release.
+ * takes its address from ring_wait or ring_stage, which keeps it after the wait, and gives a value
+ * to ring_release, which keeps it before the release.
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef GLYD_CUDA_PTX_CUH
@@ -65,6 +65,16 @@ static __device__ __forceinline__ uint4 load_once(const uint4 *p)
         : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
         : "l"(p));
     return v;
+}
+
+/* Write 16 bytes, in one piece: where the compiler does not see that they are aligned, or writes
+ * less beside them, it cuts them up. */
+static __device__ __forceinline__ void store_16(void *to, uint4 v)
+{
+    asm volatile("st.global.v4.u32 [%0],{%1,%2,%3,%4};"
+                 :
+                 : "l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+                 : "memory");
 }
 
 /* Start to copy 16 bytes to shared memory, zeros where they are not `there`. */
@@ -129,13 +139,34 @@ static __device__ __forceinline__ void barrier_wait(uint32_t barrier, uint32_t p
                  : "memory");
 }
 
+/* Whether a wait would be over at once. */
+static __device__ __forceinline__ bool barrier_test(uint32_t barrier, uint32_t parity)
+{
+    uint32_t over;
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "mbarrier.test_wait.parity.shared::cta.b64 done,[%1],%2;\n"
+                 "selp.u32 %0,1,0,done;\n"
+                 "}"
+                 : "=r"(over)
+                 : "r"(barrier), "r"(parity)
+                 : "memory");
+    return over != 0;
+}
+
+/* The address of a stage that is full, for reads that have to come after. */
+static __device__ __forceinline__ uint32_t ring_stage(uint32_t stage)
+{
+    asm volatile("" : "+r"(stage) : : "memory");
+    return stage;
+}
+
 /* Wait until a stage is full and give back its address. */
 static __device__ __forceinline__ uint32_t ring_wait(uint32_t barrier, uint32_t parity,
                                                      uint32_t stage)
 {
     barrier_wait(barrier, parity);
-    asm volatile("" : "+r"(stage) : : "memory");
-    return stage;
+    return ring_stage(stage);
 }
 
 /* Say that this warp has read all it needs of a stage; `read` is a value read last. */
@@ -208,6 +239,34 @@ static __device__ __forceinline__ void barrier_arrive_at(uint32_t barrier, uint3
                  "}"
                  :
                  : "r"(barrier), "r"(rank)
+                 : "memory");
+}
+
+/* Both, where `does`, without a branch: products in flight do not go with one. */
+static __device__ __forceinline__ void barrier_arrive_if(uint32_t barrier, bool does)
+{
+    asm volatile("{\n"
+                 ".reg .pred does;\n"
+                 "setp.ne.u32 does,%1,0;\n"
+                 "@does mbarrier.arrive.shared::cta.b64 _,[%0];\n"
+                 "}"
+                 :
+                 : "r"(barrier), "r"((uint32_t)does)
+                 : "memory");
+}
+
+static __device__ __forceinline__ void barrier_arrive_at_if(uint32_t barrier, uint32_t rank,
+                                                            bool does)
+{
+    asm volatile("{\n"
+                 ".reg .u32 remote;\n"
+                 ".reg .pred does;\n"
+                 "setp.ne.u32 does,%2,0;\n"
+                 "mapa.shared::cluster.u32 remote,%0,%1;\n"
+                 "@does mbarrier.arrive.shared::cluster.b64 _,[remote];\n"
+                 "}"
+                 :
+                 : "r"(barrier), "r"(rank), "r"((uint32_t)does)
                  : "memory");
 }
 
