@@ -351,9 +351,9 @@ static void sweep(const options *o, const subject *s, int64_t tokens, glyd_gpu_p
         });
         char what[128];
         snprintf(what, sizeof what,
-                 "kernel %d tile %d x %d, %d stages, %d threads, %d B, codes %d:%d", config.kernel,
-                 config.token_tile, config.tiles, config.stages, config.threads,
-                 config.shared_bytes, (int)config.codes, config.decoders_log2);
+                 "kernel %d tile %d x %d pair %d, %d stages, %d threads, %d B, codes %d:%d",
+                 config.kernel, config.token_tile, config.tiles, config.pair, config.stages,
+                 config.threads, config.shared_bytes, (int)config.codes, config.decoders_log2);
         print_row(o, s, tokens, plan.slices, cublas, us, n_unequal(s, tokens), what);
     }
 }

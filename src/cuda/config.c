@@ -23,6 +23,8 @@ enum {
     STREAM_LAUNCH_CYCLES = 6000, /* the same where the kernel decodes streams */
     FEW_CTA_CYCLES = 200,        /* each CTA more an SM */
     MANY_LAUNCH_CYCLES = 5000,
+    WALK_LAUNCH_CYCLES = 4000,
+    WALK_TILE_CYCLES = 800, /* what is left of writing results and starting the next tile */
     WARPGROUP_ROWS = 64,
     HERE_BLOCK_CYCLES = 1085, /* a multiplying warp's that decodes its streams, */
     HERE_ISSUE_CYCLES = 121,  /* and of an SM's four schedulers */
@@ -184,10 +186,11 @@ static int64_t here_try(const glyd_gpu_shape *s, int tiles, int per_sm, glyd_gpu
     return few_cycles(s, config, per_sm, step, STREAM_LAUNCH_CYCLES, STREAM_LAUNCH_CYCLES / 2);
 }
 
-/* MANY's tiles, and a CTA's cycles from one block to the next. */
+/* MANY's tiles, and a CTA's cycles from one block to the next. Of 256 tokens WALK's are better
+ * throughout. */
 static const struct {
     int tokens, groups, block_cycles;
-} many_tiles[] = {{64, 1, 350}, {64, 2, 480}, {128, 1, 450}, {128, 2, 680}, {256, 2, 1040}};
+} many_tiles[] = {{64, 1, 400}, {64, 2, 600}, {128, 1, 520}, {128, 2, 790}, {256, 2, 1180}};
 
 static int64_t many_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
 {
@@ -215,15 +218,58 @@ static int64_t many_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
            (glyd_gpu_slice_blocks(s->cols, s->slices) * step + MANY_LAUNCH_CYCLES);
 }
 
+/* WALK's. Pairs pay for tiles of 256 tokens and no slices. */
+static const struct {
+    int tokens, groups, pair, block_cycles;
+} walk_tiles[] = {{64, 3, 0, 860}, {128, 3, 0, 1060}, {256, 2, 0, 1080}, {256, 2, 1, 1080}};
+
+static int64_t walk_try(const glyd_gpu_shape *s, int i, glyd_gpu_config *config)
+{
+    int n = walk_tiles[i].tokens, groups = walk_tiles[i].groups, pair = walk_tiles[i].pair;
+    if (pair && (s->slices > 1 || s->rows <= groups * WARPGROUP_ROWS))
+        return INT64_MAX;
+    int64_t x = (int64_t)n * X_ROW_BYTES, w = (int64_t)groups * 4 * BLOCK_BYTES;
+    int64_t fixed = GLYD_GPU_BARRIER_BYTES + groups * 4 * GLYD_GPU_WALK_OUT_BYTES;
+    /* Two stages of tokens are in use while others come, and one of weights, whose way is longer.
+     */
+    int64_t room = GLYD_GPU_SHARED_MAX - fixed, x_stages = max64(4, (room - w) / (x + w));
+    int64_t w_stages = (room - x_stages * x) / w;
+    x_stages = (room - w_stages * w) / x;
+    *config = (glyd_gpu_config){
+        .kernel = GLYD_GPU_KERNEL_WALK,
+        .token_tile = n,
+        .tiles = groups,
+        .pair = pair,
+        .stages = (int)x_stages,
+        .weight_stages = (int)w_stages,
+        .threads = (groups + 1) * 128,
+        .shared_bytes = (int)(x_stages * x + w_stages * w + fixed),
+        .grid_rows = ceil_div(s->rows, groups * WARPGROUP_ROWS),
+        .grid_tokens = ceil_div(s->tokens, n),
+    };
+    int64_t units = ceil_div(config->grid_rows, 1 + pair) * config->grid_tokens;
+    int64_t slots = max64(s->n_sms / (1 + pair), 1);
+    /* Slices meet at the end of their tile: one each. */
+    config->walkers = s->slices > 1 || units < slots ? units : slots;
+    int64_t ctas = units * (1 + pair) * s->slices;
+    int64_t active = ctas < s->n_sms ? ctas : s->n_sms;
+    int64_t step = max64(walk_tiles[i].block_cycles, load_cycles(w / config->grid_tokens, active));
+    step = max64(step, (w + x / (1 + pair)) * active / L2_BYTES_A_CYCLE);
+    return ceil_div(ctas, s->n_sms) *
+               (glyd_gpu_slice_blocks(s->cols, s->slices) * step + WALK_TILE_CYCLES) +
+           WALK_LAUNCH_CYCLES;
+}
+
 enum {
     N_MANY = sizeof many_tiles / sizeof *many_tiles,
+    N_WALK = sizeof walk_tiles / sizeof *walk_tiles,
     FEW_PER_SM = 4,
     N_FEW = GLYD_GPU_FEW_UNITS_MAX * FEW_PER_SM,
     AHEAD_DECODERS = 2, /* 1 or 2; 4 were slower throughout */
     N_AHEAD = GLYD_GPU_FEW_UNITS_MAX * AHEAD_DECODERS,
     HERE_PER_SM = 2,
     N_HERE = GLYD_GPU_FEW_HERE_UNITS_MAX * HERE_PER_SM,
-    N_CANDIDATES = N_MANY + N_FEW + N_AHEAD + N_HERE,
+    N_CANDIDATES = N_MANY + N_WALK + N_FEW + N_AHEAD + N_HERE,
 };
 
 /* Candidate i's cycles; INT64_MAX where it does not fit, -1 past the last. */
@@ -243,7 +289,10 @@ static int64_t candidate(const glyd_gpu_shape *s, int i, glyd_gpu_config *config
     if (i < N_MANY) {
         if (s->slices <= GLYD_GPU_CLUSTER_MAX)
             cycles = many_try(s, i, config);
-    } else if ((i -= N_MANY) < N_FEW) {
+    } else if ((i -= N_MANY) < N_WALK) {
+        if (s->slices <= GLYD_GPU_CLUSTER_MAX)
+            cycles = walk_try(s, i, config);
+    } else if ((i -= N_WALK) < N_FEW) {
         if (s->tokens <= FEW_TOKENS_MAX)
             cycles = few_try(s, i / FEW_PER_SM + 1, i % FEW_PER_SM + 1, config);
     } else if ((i -= N_FEW) < N_AHEAD) {

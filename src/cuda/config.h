@@ -16,6 +16,7 @@ typedef enum glyd_gpu_kernel {
     GLYD_GPU_KERNEL_PLAIN, /* any GPU from sm_80, no shared memory */
     GLYD_GPU_KERNEL_FEW,   /* sm_90: up to 32 tokens a tile, one warp a tile and slice */
     GLYD_GPU_KERNEL_MANY,  /* sm_90: 64 to 256 tokens a tile, warpgroup products */
+    GLYD_GPU_KERNEL_WALK,  /* sm_90: the same in larger tiles, one after another */
 } glyd_gpu_kernel;
 
 /* Where FEW's multiplying warps have their codes from. */
@@ -38,15 +39,17 @@ typedef struct glyd_gpu_shape {
 typedef struct glyd_gpu_config {
     glyd_gpu_kernel kernel;
     int token_tile;       /* tokens of a block of the grid */
-    int tiles;            /* FEW: tiles of 16 rows a CTA; MANY: warpgroups of 64 rows a CTA */
-    int pair;             /* MANY: two CTAs of neighbouring rows share their tokens */
-    int stages;           /* depth of the ring in shared memory */
+    int tiles;            /* FEW: tiles of 16 rows a CTA; MANY, WALK: warpgroups of 64 rows a CTA */
+    int pair;             /* MANY, WALK: two CTAs of neighbouring rows share their tokens */
+    int stages;           /* depth of the ring in shared memory; WALK: of that of tokens, */
+    int weight_stages;    /* and of that of weights */
     int expand;           /* layout mma: decode the codes into the workspace first */
     glyd_gpu_codes codes; /* where the product's kernel has its codes from */
     int decoders_log2, planes_log2; /* AHEAD: so many warps a unit, so many blocks ahead */
     int threads;                    /* of a CTA */
     int shared_bytes;               /* dynamic shared memory of a CTA */
     int64_t grid_rows, grid_tokens;
+    int64_t walkers; /* WALK: CTAs of a slice, or pairs of them, that share the tiles */
 } glyd_gpu_config;
 
 enum {
@@ -59,7 +62,8 @@ enum {
     GLYD_GPU_LOOKUP_SCRATCH_BYTES = 384, /* what building a lookup needs */
     GLYD_GPU_FEW_UNITS_MAX = 12,         /* FEW: warps that multiply, tiles x slices, */
     GLYD_GPU_FEW_HERE_UNITS_MAX = 14,    /* and where they decode streams themselves */
-    GLYD_GPU_CLUSTER_MAX = 8,            /* MANY: slices, each a CTA of a cluster */
+    GLYD_GPU_CLUSTER_MAX = 8,            /* MANY, WALK: slices, each a CTA of a cluster */
+    GLYD_GPU_WALK_OUT_BYTES = 768,       /* WALK: of results that a warp turns */
     GLYD_GPU_BARRIER_BYTES = 512,        /* of the ring, at the end of shared memory */
 };
 

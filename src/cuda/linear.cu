@@ -103,6 +103,8 @@ extern "C" glyd_status glyd_gpu_linear_with(const glyd_gpu_linear_args *args,
         return glyd_k_linear_few(args, config, codes, on, err);
     case GLYD_GPU_KERNEL_MANY:
         return glyd_k_linear_many(args, config, codes, on, err);
+    case GLYD_GPU_KERNEL_WALK:
+        return glyd_k_linear_walk(args, config, codes, on, err);
     default:
         return glyd_k_linear_plain(args, codes, on, err);
     }

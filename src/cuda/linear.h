@@ -24,6 +24,9 @@ GLYD_MUST_CHECK glyd_status glyd_k_linear_few(const glyd_gpu_linear_args *args,
 GLYD_MUST_CHECK glyd_status glyd_k_linear_many(const glyd_gpu_linear_args *args,
                                                const glyd_gpu_config *config, const uint8_t *codes,
                                                cudaStream_t stream, glyd_error *err);
+GLYD_MUST_CHECK glyd_status glyd_k_linear_walk(const glyd_gpu_linear_args *args,
+                                               const glyd_gpu_config *config, const uint8_t *codes,
+                                               cudaStream_t stream, glyd_error *err);
 
 /* Decode all streams of an mma matrix to an mma12 code plane. */
 GLYD_MUST_CHECK glyd_status glyd_k_expand(const glyd_matrix *m, uint8_t *codes, cudaStream_t stream,

@@ -151,6 +151,16 @@ static void assert_config_fits(const glyd_gpu_shape *s, const glyd_gpu_config *c
         assert_true(c->tiles * s->slices <= GLYD_GPU_FEW_HERE_UNITS_MAX);
     else
         assert_true(s->slices <= GLYD_GPU_CLUSTER_MAX);
+    if (c->kernel == GLYD_GPU_KERNEL_WALK) {
+        int64_t tiles = (c->grid_rows + c->pair) / (1 + c->pair) * c->grid_tokens;
+        assert_true(c->stages >= 4 && c->weight_stages >= 3);
+        assert_true(16 * (c->stages + c->weight_stages) <= GLYD_GPU_BARRIER_BYTES);
+        assert_in_range(c->walkers, 1, tiles);
+        if (s->slices > 1) /* they meet after one tile each */
+            assert_true(c->walkers == tiles && !c->pair);
+        else
+            assert_true(c->walkers * (1 + c->pair) <= s->n_sms);
+    }
     assert_true(s->layout == GLYD_LAYOUT_MMA ? c->expand != (c->codes != GLYD_GPU_CODES_PLANE)
                                              : !c->expand && c->codes == GLYD_GPU_CODES_PLANE);
 }
