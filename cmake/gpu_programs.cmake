@@ -1,0 +1,17 @@
+# Programs for a machine with a GPU: built with everything else, run by tools/check_gpu.sh or by hand.
+add_library(glyd_gpu_static STATIC $<TARGET_OBJECTS:glyd_gpu_objects>)
+target_include_directories(glyd_gpu_static PUBLIC include src)
+target_link_libraries(glyd_gpu_static PUBLIC glyd_static CUDA::cudart_static ${CMAKE_DL_LIBS})
+file(GLOB GPU_PROGRAMS CONFIGURE_DEPENDS bench/gpu/*.cu tests/gpu/*.cu)
+foreach(file ${GPU_PROGRAMS})
+    get_filename_component(name ${file} NAME_WE)
+    add_executable(${name} ${file})
+    set_target_properties(${name} PROPERTIES CUDA_STANDARD 17)
+    target_compile_options(${name} PRIVATE ${GLYD_CUDA_FLAGS})
+    target_link_libraries(${name} PRIVATE glyd_gpu_static)
+endforeach()
+
+if(EXISTS ${CMAKE_SOURCE_DIR}/examples/gpu_product.c)
+    add_executable(gpu_product examples/gpu_product.c)
+    target_link_libraries(gpu_product PRIVATE glyd_flags glyd glyd_gpu CUDA::cudart_static)
+endif()
