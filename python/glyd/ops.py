@@ -29,6 +29,7 @@ What is exact
 Threads    any; plans are found by one thread at a time.
 SPDX-License-Identifier: Apache-2.0
 """
+import copy
 import ctypes
 import itertools
 import logging
@@ -68,21 +69,37 @@ class Weight:
     def __init__(self, packed, exact=True):
         if not isinstance(packed, Packed) or packed.device is None:
             raise errors.ArgumentError(f"{packed!r}: Packed.to(device) gives it a torch buffer first")
-        self.packed, self.exact = packed, bool(exact)
-        self.rows, self.cols, self.device = packed.rows, packed.cols, packed.device
+        self.exact = bool(exact)
+        self.serial = next(_serials)
+        self._set(packed)
+
+    def _set(self, packed):
+        self.packed, self.device = packed, packed.device
+        self.rows, self.cols = packed.rows, packed.cols
         self.matrix = packed.matrix()
+        self.slices_fixed, self._workspace = 0, {}
         if packed.is_cuda:
             _lib.call(_lib.gpu().glyd_gpu_matrix_check, byref(self.matrix))
-        self.serial = next(_serials)
+            self.slices_fixed = _lib.gpu().glyd_gpu_plan_fixed(self.rows, self.cols)
         words = [_MAGIC, self.serial, self.rows, self.cols, _lib.LAYOUTS[packed.layout],
                  packed.nbytes, 0, 0]
         self.descriptor = torch.tensor(words, dtype=torch.int64, device=self.device)
-        self.slices_fixed = 0
-        if packed.is_cuda:
-            self.slices_fixed = _lib.gpu().glyd_gpu_plan_fixed(self.rows, self.cols)
-        self._workspace = {}
         _by_serial[self.serial] = self
         _by_address[self.device, self.descriptor.data_ptr()] = self
+
+    def replace(self, packed):
+        """Hold another packed matrix of the same shape instead, or the same one on another device.
+        The descriptor changes: whoever keeps it takes the new one."""
+        if packed.shape != self.packed.shape:
+            raise errors.ArgumentError(f"{packed!r} in place of {self.packed!r}")
+        _by_address.pop((self.device, self.descriptor.data_ptr()), None)
+        self._set(packed)
+
+    def __deepcopy__(self, memo):
+        return Weight(copy.deepcopy(self.packed, memo), self.exact)
+
+    def __reduce__(self):
+        return Weight, (self.packed, self.exact)
 
     def workspace_bytes(self, tokens):
         nbytes = self._workspace.get(tokens)
@@ -97,10 +114,7 @@ class Weight:
 
 def find(descriptor):
     """The Weight of a descriptor, or of a copy of one."""
-    weight = _by_address.get((descriptor.device, descriptor.data_ptr()))
-    if weight is None:
-        weight = _read(descriptor)
-    return weight
+    return (_by_address.get((descriptor.device, descriptor.data_ptr())) or _read(descriptor))
 
 
 def _read(descriptor):
