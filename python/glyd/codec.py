@@ -302,7 +302,7 @@ def _target(packed, out, rows):
         raise errors.ArgumentError(f"out is {out.dtype} {tuple(out.shape)} on {device}, not {bits} "
                                    f"{(rows, packed.cols)} on {packed.device}")
     strides = out.stride() if torch else tuple(s // 2 for s in out.strides)
-    if packed.cols > 1 and strides[1] != 1 or rows > 1 and strides[0] < packed.cols:
+    if rows and (packed.cols > 1 and strides[1] != 1 or rows > 1 and strides[0] < packed.cols):
         raise errors.ArgumentError("the values of a row of out are not side by side")
     if torch:
         pointer = out.data_ptr()

@@ -52,13 +52,12 @@ class PackedWeight(torch.Tensor):
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
         if function in _SAME:
             return PackedWeight(args[0].glyd)
-        if function is _aten._to_copy.default and not (set(kwargs or ()) - {"device"}):
-            device = torch.device((kwargs or {}).get("device", args[0].device))
-            return PackedWeight(Weight(args[0].glyd.packed.to(device), args[0].glyd.exact))
-        if function._schema.is_mutable and any(
-                isinstance(value, PackedWeight) for argument, value in zip(
-                    function._schema.arguments, args)
-                if argument.alias_info is not None and argument.alias_info.is_write):
+        if function is _aten._to_copy.default and \
+                (kwargs or {}).get("dtype") in (None, torch.bfloat16):  # to another device
+            device = torch.device((kwargs or {}).get("device") or args[0].device)
+            if device.type in ("cpu", "cuda"):
+                return PackedWeight(Weight(args[0].glyd.packed.to(device), args[0].glyd.exact))
+        if _writes_to_packed(function, args, kwargs or {}):
             raise errors.UnsupportedError(f"{function}: a packed weight cannot be written to")
         unpacked = tree_map(lambda x: x.unpack() if isinstance(x, PackedWeight) else x,
                             (args, kwargs or {}))
@@ -74,6 +73,14 @@ class PackedWeight(torch.Tensor):
 
     def __reduce_ex__(self, protocol):
         return parameter, (self.glyd,)
+
+
+def _writes_to_packed(function, args, kwargs):
+    given = {argument.name: value for argument, value in zip(function._schema.arguments, args)}
+    given.update(kwargs)
+    return any(argument.alias_info is not None and argument.alias_info.is_write
+               and isinstance(given.get(argument.name), PackedWeight)
+               for argument in function._schema.arguments)
 
 
 def parameter(weight):
