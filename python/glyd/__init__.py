@@ -41,8 +41,8 @@ def __dir__():
 
 
 class _OnImport(importlib.abc.MetaPathFinder):
-    """Registers the quantizer when transformers' registry of quantizers has been imported. Importing
-    transformers for it here would take seconds from programs that do not use it."""
+    """Imports glyd.hf, which registers the quantizer, when transformers' registry of quantizers has
+    been imported. Importing transformers here would take seconds from programs without it."""
 
     MODULE = "transformers.quantizers.auto"
 
@@ -56,12 +56,12 @@ class _OnImport(importlib.abc.MetaPathFinder):
 
             def exec_module(module):
                 run(module)
-                importlib.import_module(".hf", __name__).register()
+                importlib.import_module(".hf", __name__)
             spec.loader.exec_module = exec_module
         return spec
 
 
 if _OnImport.MODULE in sys.modules:
-    importlib.import_module(".hf", __name__).register()
+    importlib.import_module(".hf", __name__)
 else:
     sys.meta_path.insert(0, _OnImport())

@@ -21,11 +21,11 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 from . import errors
 from . import nn as packed_nn
 from .codec import _layout_number, pack_tensor, verify as verify_save
-from .model import (NOT_SMALLER, _WHY_LEFT, compare, is_skipped, log_left, report, why_not,
+from .model import (NOT_SMALLER, _WHY_LEFT, compare, is_skipped, log_left, why_not,
                     why_not_tensor)
 from .nn import PackedWeight, _Packed, parameter
 from .ops import Weight
-from .save import ARRAYS, Save, is_save
+from .save import Save, is_save
 
 log = logging.getLogger("glyd")
 
@@ -190,7 +190,7 @@ class GlydQuantizer(HfQuantizer):
 
 
 def register():
-    """Have transformers know the quantizer; once a process, whoever imports first."""
+    """Have transformers know the quantizer; once a process."""
     if "glyd" not in AUTO_QUANTIZER_MAPPING:
         register_quantization_config("glyd")(GlydConfig)
         register_quantizer("glyd")(GlydQuantizer)
@@ -216,7 +216,6 @@ def from_pretrained(name_or_path, *, device="cuda:0", layout="auto", exact=True,
     weights), what glyd.verify raises, and what transformers raises.
     """
     from transformers import AutoModelForCausalLM
-    register()
     device = torch.device(device)
     if device.type not in ("cpu", "cuda"):
         raise errors.UnsupportedError(f"device {device}: cpu and cuda are supported")
@@ -269,4 +268,4 @@ def _folder_of(name_or_path, hub):
                                                      "*.model", "*.py"], **hub)
 
 
-__all__ = ["GlydConfig", "GlydQuantizer", "from_pretrained", "register", "report"]
+register()

@@ -34,16 +34,16 @@ TINY = dict(
 
 # Families whose Linears are plain: all their weights are packed, whatever else they have.
 DENSE = """apertus arcee bitnet bloom codegen cohere cohere2 ctrl cwm diffllama ernie4_5 exaone4 fuyu
-gemma gemma2 gemma3_text glm glm4 gpt_neo gpt_neox gptj granite helium hunyuan_v1_dense lfm2 llama
-ministral mistral nanochat nemotron olmo olmo2 olmo3 phi phi3 qwen2 qwen3 seed_oss smollm3 stablelm
-starcoder2 vaultgemma""".split()
+gemma gemma2 gemma3_text glm glm4 gpt_bigcode gpt_neo gpt_neox gptj granite helium hunyuan_v1_dense
+hyperclovax jais2 lfm2 llama ministral ministral3 mistral mpt nanochat nemotron olmo olmo2 olmo3
+persimmon phi phi3 qwen2 qwen3 seed_oss smollm3 stablelm starcoder2 vaultgemma xglm""".split()
 # Others with weights that are not a plain Linear's or Embedding's, which are left and told.
 MIXED = {"gpt2": "Conv1D", "opt": "OPTLearnedPositionalEmbedding", "qwen3_moe": "Experts",
          "bart": "BartLearnedPositionalEmbedding", "mixtral": "Experts"}
 # What each has of its own: tied or not, and biases.
 OWN = {"llama": {"tie_word_embeddings": True}, "qwen3": {"tie_word_embeddings": True},
-       "qwen3_moe": {"num_experts": 4, "moe_intermediate_size": 64},
-       "mixtral": {"num_local_experts": 4},
+       "qwen3_moe": {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64},
+       "mixtral": {"num_local_experts": 4}, "gpt_neo": {"attention_types": [[["global"], 2]]},
        "phi3": {"vocab_size": 321}, "granite": {"attention_bias": True}}
 
 
@@ -89,7 +89,7 @@ def test_family(family):
     glyd.compress(model, verify=True)
     assert same(logits(model), want)
     report = glyd.report(model)
-    assert len(report.packed) >= 7
+    assert len(report.packed) >= (2 if family == "gpt2" else 7)
     if family in MIXED:
         assert any(MIXED[family] in why for why in report.left.values()), report.left
     else:
@@ -307,7 +307,6 @@ import sys
 {second}
 from transformers.quantizers.auto import AUTO_QUANTIZER_MAPPING
 assert "glyd" in AUTO_QUANTIZER_MAPPING
-glyd.hf.register()
 """
 
 
