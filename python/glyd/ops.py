@@ -1,4 +1,5 @@
-"""torch operators over packed weights: glyd::linear, glyd::embedding and glyd::unpack.
+"""torch operators over packed weights: glyd::linear, glyd::embedding, glyd::embedding_rows and
+glyd::unpack.
 
     weight = glyd.ops.Weight(glyd.pack_tensor(w))      # keep it: the operators find it by weight.descriptor
     y = torch.ops.glyd.linear(x, weight.descriptor, weight.rows, bias)
@@ -14,6 +15,13 @@ The descriptor
   Weight owns its descriptor's memory, hence while it lives no other tensor has that address. The
   tensor holds the Weight's serial number too: a copy of a descriptor (opcheck and the warm-up of a
   graph make some) is read once a call, which waits, and is refused while a graph is captured.
+
+Embeddings under torch.compile
+  Inductor computes in float32 what it fuses, and rounds where it stores. It fuses a table lookup
+  with what follows, but cannot look into an operator: with one in its place it stores other things,
+  and logits differ from those of the compiled bf16 model. So compiled modules call embedding_rows,
+  which decodes the rows that the ids name and says where each of them is, and look them up with
+  F.embedding: to inductor the same lookup, of a smaller table.
 
 What is exact
   exact=True (the default): the bits of torch's own F.linear with the bf16 weight, always. On a GPU
@@ -253,6 +261,8 @@ torch.library.define("glyd::linear", "(Tensor x, Tensor descriptor, SymInt rows,
                      "-> Tensor", tags=torch.Tag.pt2_compliant_tag)
 torch.library.define("glyd::embedding", "(Tensor ids, Tensor descriptor, SymInt cols) -> Tensor",
                      tags=torch.Tag.pt2_compliant_tag)
+torch.library.define("glyd::embedding_rows", "(Tensor ids, Tensor descriptor, SymInt cols) "
+                     "-> (Tensor, Tensor)", tags=torch.Tag.pt2_compliant_tag)
 torch.library.define("glyd::unpack", "(Tensor descriptor, SymInt rows, SymInt cols) -> Tensor",
                      tags=torch.Tag.pt2_compliant_tag)
 
@@ -378,8 +388,7 @@ def _check_embedding(ids, weight, cols):
                                    f"{weight.cols} on {weight.device}, said to have {cols} columns")
 
 
-@torch.library.impl("glyd::embedding", "CPU")
-def _embedding_cpu(ids, descriptor, cols):
+def _lookup_cpu(ids, descriptor, cols):
     weight = find(descriptor)
     _check_embedding(ids, weight, cols)
     rows, place = torch.unique(ids.reshape(-1), return_inverse=True)
@@ -391,8 +400,7 @@ def _embedding_cpu(ids, descriptor, cols):
     return found[place].view(*ids.shape, cols)
 
 
-@torch.library.impl("glyd::embedding", "CUDA")
-def _embedding_cuda(ids, descriptor, cols):
+def _lookup_gpu(ids, descriptor, cols):
     weight = find(descriptor)
     _check_embedding(ids, weight, cols)
     out = torch.empty(*ids.shape, cols, dtype=torch.bfloat16, device=ids.device)
@@ -405,9 +413,33 @@ def _embedding_cuda(ids, descriptor, cols):
     return out
 
 
+torch.library.impl("glyd::embedding", "CPU", _lookup_cpu)
+torch.library.impl("glyd::embedding", "CUDA", _lookup_gpu)
+
+
 @torch.library.register_fake("glyd::embedding")
 def _embedding_fake(ids, descriptor, cols):
     return ids.new_empty((*ids.shape, cols), dtype=torch.bfloat16)
+
+
+@torch.library.impl("glyd::embedding_rows", "CPU")
+def _embedding_rows_cpu(ids, descriptor, cols):
+    return _places(ids), _lookup_cpu(ids.reshape(-1), descriptor, cols)
+
+
+@torch.library.impl("glyd::embedding_rows", "CUDA")
+def _embedding_rows_cuda(ids, descriptor, cols):
+    return _places(ids), _lookup_gpu(ids.reshape(-1), descriptor, cols)
+
+
+def _places(ids):
+    return torch.arange(ids.numel(), dtype=ids.dtype, device=ids.device).view(ids.shape)
+
+
+@torch.library.register_fake("glyd::embedding_rows")
+def _embedding_rows_fake(ids, descriptor, cols):
+    return (ids.new_empty(ids.shape),
+            ids.new_empty((ids.numel(), cols), dtype=torch.bfloat16))
 
 
 # --- gradients: to x and the bias; a packed weight has none ---

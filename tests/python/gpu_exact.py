@@ -237,6 +237,7 @@ def opchecks(log, weight, bias, layout):
              (torch.ops.glyd.linear.default, (x.clone().requires_grad_(), weight.descriptor,
                                               weight.rows, None)),
              (torch.ops.glyd.embedding.default, (ids, weight.descriptor, weight.cols)),
+             (torch.ops.glyd.embedding_rows.default, (ids, weight.descriptor, weight.cols)),
              (torch.ops.glyd.unpack.default, (weight.descriptor, weight.rows, weight.cols))]
     for op, args in cases:
         done = torch.library.opcheck(op, args)

@@ -59,6 +59,9 @@ def test_embedding_and_unpack(pair):
     for ids in (torch.tensor([[1, 5, 299], [5, 5, 0]]), torch.tensor(7), torch.empty(2, 0).long(),
                 torch.tensor([3, 4], dtype=torch.int32)):
         assert same(ops_glyd.embedding(ids, weight.descriptor, weight.cols), F.embedding(ids, w))
+        place, rows = ops_glyd.embedding_rows(ids, weight.descriptor, weight.cols)
+        assert rows.shape == (ids.numel(), weight.cols) and same(F.embedding(place, rows),
+                                                                 F.embedding(ids, w))
     for ids in ([-1], [300]):
         with pytest.raises(IndexError):
             ops_glyd.embedding(torch.tensor(ids), weight.descriptor, weight.cols)
@@ -75,6 +78,7 @@ def test_opcheck(pair):
             (ops_glyd.linear.default, (x.clone().requires_grad_(), weight.descriptor, weight.rows,
                                        bias.clone().requires_grad_())),
             (ops_glyd.embedding.default, (ids, weight.descriptor, weight.cols)),
+            (ops_glyd.embedding_rows.default, (ids, weight.descriptor, weight.cols)),
             (ops_glyd.unpack.default, (weight.descriptor, weight.rows, weight.cols))):
         assert set(torch.library.opcheck(op, args).values()) == {"SUCCESS"}
 

@@ -98,6 +98,21 @@ def test_family(family):
         assert model.get_input_embeddings().weight is model.get_output_embeddings().weight
 
 
+def test_compiled():
+    """Compiled, logits are those of the compiled bf16 model, which are not those of the eager one:
+    inductor rounds in other places. (oneDNN's products, which inductor would use for the bf16 model
+    on a CPU, are off: a GPU has none.)"""
+    model = model_of("llama", tie_word_embeddings=False)
+
+    def compiled(model):
+        torch._dynamo.reset()
+        call = torch.compile(lambda ids: model(ids, use_cache=False).logits, fullgraph=True)
+        with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
+            return call(IDS)
+    want = compiled(model)
+    assert same(compiled(glyd.compress(model)), want)
+
+
 @pytest.fixture(params=["llama", "qwen2", "qwen3", "gemma3_text", "gpt_neox", "olmo2"])
 def checkpoint(request, tmp_path):
     """(a bf16 folder, the bf16 model's logits, its family)."""
