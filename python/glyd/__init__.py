@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import importlib
 import importlib.abc
+import importlib.util
 import sys
 
 from .codec import Packed, pack_tensor, unpack_tensor, verify

@@ -45,6 +45,15 @@ class PackedWeight(torch.Tensor):
     def __init__(self, weight):
         pass
 
+    @property
+    def data(self):
+        return self.detach()
+
+    @data.setter
+    def data(self, value):
+        raise errors.UnsupportedError("a packed weight cannot be written to: change or resize the "
+                                      "model before it is packed")
+
     def unpack(self):
         """The weight, as an ordinary tensor."""
         return unpack_tensor(self.glyd.packed)
@@ -97,9 +106,12 @@ class _Packed:
     not saved: what forward gives to the operator."""
 
     def __setattr__(self, name, value):
-        super().__setattr__(name, value)
-        if name == "weight" and isinstance(value, PackedWeight):
+        if name == "weight":
+            if not isinstance(value, PackedWeight) or value.shape != self.weight.shape:
+                raise errors.UnsupportedError(f"the weight of a packed {type(self).__name__} can "
+                                              "only be a PackedWeight of its shape")
             self._buffers["descriptor"] = value.glyd.descriptor
+        super().__setattr__(name, value)
 
     def _apply(self, fn, recurse=True):
         weight = self._parameters.pop("weight")

@@ -148,7 +148,6 @@ class Plans:
     def __init__(self, device):
         self.device, self.known, self.lock = device, {}, threading.Lock()
         self.handle, self.why_none, self.told = None, None, set()
-        self.switches = None
 
     def slices(self, rows, cols, tokens, has_bias):
         key = rows, cols, tokens, has_bias

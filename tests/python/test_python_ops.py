@@ -190,6 +190,20 @@ def test_the_weight_as_a_tensor(models):
                   lambda w: torch.mul(bf16.up.weight.detach(), 2, out=w)):
         with pytest.raises(errors.UnsupportedError, match="cannot be written"):
             write(packed.up.weight.detach())
+    with pytest.raises(errors.UnsupportedError, match="before it is packed"):
+        packed.up.weight.data = torch.zeros(256, 128)
+    assert torch.equal(packed.up.weight.data[:2], bf16.up.weight[:2])
+
+
+def test_another_weight(models):
+    bf16, packed, ids, _ = models
+    for wrong in (nn.Parameter(torch.zeros(256, 128).bfloat16()), packed.embed.weight):
+        with pytest.raises(errors.UnsupportedError, match="PackedWeight of its shape"):
+            packed.up.weight = wrong
+    other = glyd.compress(nn.Linear(128, 256).bfloat16())
+    packed.up.weight = other.weight
+    x = torch.randn(3, 128).bfloat16()
+    assert same(packed.up(x), F.linear(x, other.weight.unpack(), bf16.up.bias))
 
 
 def test_compile(models):

@@ -338,6 +338,24 @@ def test_registration_in_any_order(first, second):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_what_transformers_does_to_a_model(tied):
+    model = model_of("llama", tie_word_embeddings=tied)
+    want = logits(model)
+    glyd.compress(model)
+    with pytest.raises(errors.UnsupportedError, match="before it is packed"):
+        model.resize_token_embeddings(330)
+    assert same(logits(model), want)
+    model.tie_weights()
+    assert (model.lm_head.weight is model.model.embed_tokens.weight) == tied
+    model.train()
+    model.gradient_checkpointing_enable()
+    model.enable_input_require_grads()
+    loss = model(IDS, labels=IDS).loss
+    loss.backward()
+    assert model.model.norm.weight.grad is not None and model.dtype == torch.bfloat16
+
+
 def test_config_of_a_save(tmp_path):
     glyd.save_pretrained(model_of("qwen3"), tmp_path / "save")
     config = json.loads((tmp_path / "save/config.json").read_text())
