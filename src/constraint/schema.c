@@ -36,6 +36,7 @@ static const struct {
                 {"properties", GLYD_TYPE_OBJECT},
                 {"required", GLYD_TYPE_OBJECT},
                 {"additionalProperties", GLYD_TYPE_OBJECT},
+                {"patternProperties", GLYD_TYPE_OBJECT},
                 {"items", GLYD_TYPE_ARRAY},
                 {"prefixItems", GLYD_TYPE_ARRAY},
                 {"minItems", GLYD_TYPE_ARRAY},
@@ -48,7 +49,8 @@ static const struct {
                 {"minimum", GLYD_TYPE_NUMBER | GLYD_TYPE_INTEGER},
                 {"maximum", GLYD_TYPE_NUMBER | GLYD_TYPE_INTEGER},
                 {"exclusiveMinimum", GLYD_TYPE_NUMBER | GLYD_TYPE_INTEGER},
-                {"exclusiveMaximum", GLYD_TYPE_NUMBER | GLYD_TYPE_INTEGER}};
+                {"exclusiveMaximum", GLYD_TYPE_NUMBER | GLYD_TYPE_INTEGER},
+                {"multipleOf", GLYD_TYPE_NUMBER | GLYD_TYPE_INTEGER}};
 
 static const char *const annotations[] = {
     "title",      "description", "default",       "example",         "examples",
@@ -459,7 +461,7 @@ static bool says_nothing(const char *keyword, const json_t *value)
 {
     const char *key;
     json_t *said;
-    if (strcmp(keyword, "patternProperties") == 0 || strcmp(keyword, "dependentRequired") == 0)
+    if (strcmp(keyword, "dependentRequired") == 0)
         return json_is_object(value) && json_object_size(value) == 0;
     if (strcmp(keyword, "minProperties") == 0)
         return json_is_integer(value) && json_integer_value(value) == 0;

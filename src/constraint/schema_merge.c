@@ -243,6 +243,10 @@ glyd_status glyd_schema_merge(glyd_schema *s, const json_t *a, const json_t *b,
     if (!json_is_object(a) || !json_is_object(b))
         return glyd_schema_refuse(s, GLYD_E_FORMAT, NULL,
                                   "a schema must be an object or a boolean");
+    if (json_object_size(json_object_get(a, "patternProperties")) > 0 ||
+        json_object_size(json_object_get(b, "patternProperties")) > 0)
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, "patternProperties",
+                                  "is not supported in schemas that must both hold");
     GLYD_TRY(check_closed(s, a, b));
     if (json_array_size(s->kept) >= MERGES_MAX || s->depth >= GLYD_GRAMMAR_DEPTH_MAX)
         return glyd_schema_refuse(s, GLYD_E_LIMIT, NULL, "too many schemas to put together");

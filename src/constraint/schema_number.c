@@ -14,6 +14,11 @@
 
 #define NO_END UINT64_MAX
 
+enum {
+    MULTIPLE_MAX = 256,  /* of what a multiple is, where digits are followed by what they leave */
+    MULTIPLES_MAX = 1024 /* that are listed one by one */
+};
+
 /* --- digits --- */
 
 static glyd_node digit_range(glyd_ir *ir, int first, int last)
@@ -181,14 +186,109 @@ static glyd_status read_whole(glyd_schema *s, const json_t *schema, const char *
     return GLYD_OK;
 }
 
+/* Up to `left` digits after others that leave `rest` when divided by `of`, so that all together
+ * leave nothing, for every rest: a rule each. */
+static void digits_by_rest(glyd_ir *ir, int of, int left, glyd_node *by_rest)
+{
+    glyd_node digit[10], next[MULTIPLE_MAX], kids[11];
+    for (int d = 0; d < 10; d++)
+        digit[d] = digit_range(ir, d, d);
+    for (int rest = 0; rest < of; rest++)
+        by_rest[rest] = rest == 0 ? GLYD_NODE_EMPTY : GLYD_NODE_NEVER;
+    for (; left > 0; left--) {
+        for (int rest = 0; rest < of; rest++) {
+            kids[10] = rest == 0 ? GLYD_NODE_EMPTY : GLYD_NODE_NEVER;
+            for (int d = 0; d < 10; d++)
+                kids[d] = GLYD_IR_SEQ(ir, digit[d], by_rest[(10 * rest + d) % of]);
+            next[rest] = glyd_ir_shared(ir, glyd_ir_alt(ir, kids, 11));
+        }
+        memcpy(by_rest, next, (size_t)of * sizeof *by_rest);
+    }
+}
+
+/* Multiples of `of` above 0. Those of 10 are others with a 0 behind. */
+static glyd_status multiples(glyd_schema *s, int64_t of, glyd_node *node)
+{
+    glyd_node by_rest[MULTIPLE_MAX], kids[9];
+    int n_zeros = 0;
+    for (; of % 10 == 0; of /= 10)
+        n_zeros++;
+    if (of > MULTIPLE_MAX)
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, "multipleOf",
+                                  "without both bounds, more than %d (tens left out) is not "
+                                  "supported",
+                                  MULTIPLE_MAX);
+    digits_by_rest(s->ir, (int)of, GLYD_BOUND_DIGITS_MAX - 1, by_rest);
+    for (int d = 1; d < 10; d++)
+        kids[d - 1] = GLYD_IR_SEQ(s->ir, digit_range(s->ir, d, d), by_rest[d % of]);
+    *node = GLYD_IR_SEQ(s->ir, glyd_ir_alt(s->ir, kids, 9),
+                        glyd_ir_repeat(s->ir, digit_range(s->ir, 0, 0), n_zeros, n_zeros));
+    return GLYD_OK;
+}
+
+/* Each multiple from `low` to `high` as it is. */
+static glyd_status listed_multiples(glyd_schema *s, int64_t of, int64_t low, int64_t high,
+                                    glyd_node *node)
+{
+    int64_t first = low / of + (low > 0 && low % of != 0);
+    int64_t last = high / of - (high < 0 && high % of != 0);
+    glyd_span texts[MULTIPLES_MAX];
+    char digits_of[MULTIPLES_MAX][24];
+    size_t n = 0;
+    *node = GLYD_NODE_NEVER;
+    if (first <= last && (uint64_t)last - (uint64_t)first >= MULTIPLES_MAX)
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, "multipleOf",
+                                  "more than %d values between the bounds are not supported",
+                                  MULTIPLES_MAX);
+    for (int64_t i = first; i <= last; i++, n++) {
+        int bytes = snprintf(digits_of[n], sizeof digits_of[n], "%lld", (long long)(i * of));
+        texts[n] = (glyd_span){(const uint8_t *)digits_of[n], (size_t)bytes};
+    }
+    if (n > 0)
+        *node = glyd_ir_choice(s->ir, texts, n);
+    return GLYD_OK;
+}
+
+static glyd_status multiple_range(glyd_schema *s, const json_t *multiple, const whole_bound *low,
+                                  const whole_bound *high, glyd_node *node)
+{
+    double size = json_is_number(multiple) ? json_number_value(multiple) : 0;
+    glyd_node above, below, zero_node = GLYD_NODE_NEVER;
+    if (!(size > 0))
+        return glyd_schema_refuse(s, GLYD_E_FORMAT, "multipleOf", "must be a number above 0");
+    if (size != floor(size) || !(size < 1e15))
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, "multipleOf",
+                                  "only whole numbers of at most %d digits are supported",
+                                  GLYD_BOUND_DIGITS_MAX);
+    int64_t of = (int64_t)size;
+    if (low->is_there && high->is_there)
+        return listed_multiples(s, of, low->value, high->value, node);
+    bool is_low_sign = !low->is_there || low->value == 0 || low->value == 1;
+    bool is_high_sign = !high->is_there || high->value == 0 || high->value == -1;
+    if (!is_low_sign || !is_high_sign)
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, "multipleOf",
+                                  "beside one bound that is not 0 it is not supported");
+    GLYD_TRY(multiples(s, of, &above));
+    above = glyd_ir_shared(s->ir, above);
+    below = GLYD_IR_SEQ(s->ir, glyd_ir_text(s->ir, "-"), above);
+    if (!(low->is_there && low->value > 0) && !(high->is_there && high->value < 0))
+        zero_node = glyd_ir_text(s->ir, "0");
+    *node = GLYD_IR_ALT(s->ir, zero_node, high->is_there ? GLYD_NODE_NEVER : above,
+                        low->is_there ? GLYD_NODE_NEVER : below);
+    return GLYD_OK;
+}
+
 static glyd_status integer_range(glyd_schema *s, const json_t *schema, glyd_node *node)
 {
+    const json_t *multiple = json_object_get(schema, "multipleOf");
     whole_bound low = {0}, high = {0};
     glyd_node below = GLYD_NODE_NEVER, above = GLYD_NODE_NEVER;
     GLYD_TRY(read_whole(s, schema, "minimum", false, true, &low));
     GLYD_TRY(read_whole(s, schema, "exclusiveMinimum", true, true, &low));
     GLYD_TRY(read_whole(s, schema, "maximum", false, false, &high));
     GLYD_TRY(read_whole(s, schema, "exclusiveMaximum", true, false, &high));
+    if (multiple)
+        return multiple_range(s, multiple, &low, &high, node);
     if (!low.is_there && !high.is_there) {
         *node = s->json->integer;
         return GLYD_OK;
@@ -362,6 +462,9 @@ glyd_status glyd_schema_number(glyd_schema *s, const json_t *schema, bool is_int
     bound low = {0}, high = {0};
     if (is_integer)
         return integer_range(s, schema, node);
+    if (json_object_get(schema, "multipleOf"))
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, "multipleOf",
+                                  "is supported for integers alone");
     GLYD_TRY(read_bounds(s, schema, &low, &high));
     *node = low.is_there || high.is_there ? number_range(s->ir, &low, &high) : s->json->number;
     return GLYD_OK;

@@ -6,6 +6,7 @@
  */
 #include "base/buf.h"
 #include "base/error.h"
+#include "constraint/pattern.h"
 #include "constraint/schema.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,19 +208,61 @@ static glyd_status list_properties(glyd_schema *s, const json_t *schema, propert
     return GLYD_OK;
 }
 
+/* The one pattern that names must match. *pattern is NULL where there is none. */
+static glyd_status find_pattern(glyd_schema *s, const json_t *schema, const properties *props,
+                                const char **pattern, const json_t **value)
+{
+    static const char keyword[] = "patternProperties";
+    json_t *patterns = json_object_get(schema, keyword);
+    const json_t *more = json_object_get(schema, "additionalProperties");
+    void *first = json_object_iter(patterns);
+    *pattern = first ? json_object_iter_key(first) : NULL;
+    *value = first ? json_object_iter_value(first) : NULL;
+    if (patterns && !json_is_object(patterns))
+        return glyd_schema_refuse(s, GLYD_E_FORMAT, keyword, "must be an object");
+    if (json_object_size(patterns) > 1)
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, keyword,
+                                  "more than one pattern is not supported");
+    if (first && (props->n > 0 || (more && !json_is_false(more))))
+        return glyd_schema_refuse(s, GLYD_E_UNSUPPORTED, keyword,
+                                  "is not supported beside properties, required or "
+                                  "additionalProperties other than false");
+    return GLYD_OK;
+}
+
+static glyd_status pattern_name(glyd_schema *s, const char *pattern, glyd_node *name)
+{
+    glyd_error why = {0};
+    glyd_span text = {(const uint8_t *)pattern, strlen(pattern)};
+    glyd_node content = GLYD_NODE_NEVER, quote = glyd_ir_text(s->ir, "\"");
+    glyd_status status = glyd_pattern_parse(s->ir, text, GLYD_PATTERN_JSON_SEARCH, &content, &why);
+    if (status != GLYD_OK)
+        return glyd_schema_refuse(s, status, "patternProperties", "%s", why.text);
+    *name = GLYD_IR_SEQ(s->ir, quote, content, quote);
+    return GLYD_OK;
+}
+
 /* The rest of an object after its listed properties, with and without one before. */
 static glyd_status object_tails(glyd_schema *s, const json_t *schema, const properties *props,
                                 glyd_node tails[2])
 {
     const json_t *more = json_object_get(schema, "additionalProperties");
     glyd_node end = glyd_ir_text(s->ir, "}"), value = s->json->value, name;
+    const char *pattern;
+    const json_t *matched;
+    GLYD_TRY(find_pattern(s, schema, props, &pattern, &matched));
     tails[0] = end;
     tails[1] = GLYD_IR_SEQ(s->ir, s->json->space, end);
-    if (json_is_false(more) || (!more && json_object_get(schema, "properties")))
+    if (!pattern && (json_is_false(more) || (!more && json_object_get(schema, "properties"))))
         return GLYD_OK;
-    if (more)
-        GLYD_TRY(glyd_schema_node(s, more, "additionalProperties", NULL, &value));
-    GLYD_TRY(name_node(s, props, &name));
+    if (pattern) {
+        GLYD_TRY(glyd_schema_node(s, matched, "patternProperties", pattern, &value));
+        GLYD_TRY(pattern_name(s, pattern, &name));
+    } else {
+        if (more)
+            GLYD_TRY(glyd_schema_node(s, more, "additionalProperties", NULL, &value));
+        GLYD_TRY(name_node(s, props, &name));
+    }
     glyd_node pair = glyd_ir_shared(s->ir, GLYD_IR_SEQ(s->ir, name, colon(s), value));
     glyd_node others = glyd_ir_shared(
         s->ir, GLYD_IR_SEQ(s->ir, glyd_ir_repeat(s->ir, GLYD_IR_SEQ(s->ir, comma(s), pair), 0, -1),

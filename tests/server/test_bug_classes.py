@@ -279,8 +279,8 @@ def test_11_structured_output_ignored(server):
         return server.chat("Give me JSON.", max_tokens=120, response_format={
             "type": "json_schema", "json_schema": {"name": "x", "schema": schema}}, **fields)
 
-    reply = ask({"type": "object", "properties": {"a": {"type": "integer", "multipleOf": 3}}})
-    assert reply.status == 400 and "multipleOf" in reply.error
+    reply = ask({"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}})
+    assert reply.status == 400 and "#/properties/a/uniqueItems" in reply.error
     schema = {"type": "object", "required": ["code", "n"], "additionalProperties": False,
               "properties": {"code": {"type": "string", "pattern": r"^\d{3}-\w{2}$"},
                              "n": {"enum": [1, 2, 3]}}}
