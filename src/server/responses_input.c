@@ -79,11 +79,12 @@ static bool add_message(json_t *messages, const json_t *item)
 {
     const char *role = json_string_value(json_object_get(item, "role"));
     json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    json_t *content = json_object_get(item, "content"); /* NULL: it has none */
     if (role && strcmp(role, "assistant") == 0 && json_object_get(last, "reasoning") &&
         json_is_null(json_object_get(last, "content")) && !json_object_get(last, "tool_calls"))
-        return json_object_set(last, "content", json_object_get(item, "content")) == 0;
+        return !content || json_object_set(last, "content", content) == 0;
     return glyd_array_add(messages, json_pack("{s:O?, s:O?}", "role", json_object_get(item, "role"),
-                                              "content", json_object_get(item, "content")));
+                                              "content", content));
 }
 
 static bool add_item(glyd_exchange *x, json_t *messages, const json_t *item)

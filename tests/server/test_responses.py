@@ -31,6 +31,14 @@ def test_items(client):
     assert "Paris" in reply.output_text
 
 
+def test_reasoning_and_a_message_without_content(server):
+    items = [{"role": "user", "content": CAPITAL},
+             {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "r"}]},
+             {"type": "message", "role": "assistant"}, {"role": "user", "content": CAPITAL}]
+    reply = server.post("/v1/responses", {"input": items, "max_output_tokens": 2})
+    assert reply.status == 200, reply.body
+
+
 @pytest.mark.parametrize("tokens,last", [(None, "response.completed"), (3, "response.incomplete")])
 def test_stream(client, tokens, last):
     fields = {"max_output_tokens": tokens} if tokens else {}
