@@ -90,6 +90,8 @@ class Server:
             self.process.send_signal(how)
         code = self.process.wait(60)
         self.reader.join()
+        told = [line for line in self.log if "Sanitizer:" in line or "runtime error:" in line]
+        assert not told, "".join(self.log[self.log.index(told[0]):][:60])
         return code
 
     def ask(self, method, path, body=None, headers=None, timeout=120):
