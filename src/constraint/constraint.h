@@ -40,8 +40,9 @@
  *     where properties is there. Any type without such keywords.
  *   - An object has its properties in the order of the schema, then additional ones; optional ones
  *     may be left out. additionalProperties absent means false where `properties` is there, and
- *     true where it is not; beside a pattern it means false. A name is written without needless escapes. An additional one never
- *     has the name of one in `properties`, but two additional ones may have the same name.
+ *     true where it is not; beside a pattern it means false. A name is written without needless
+ * escapes. An additional one never has the name of one in `properties`, but two additional ones may
+ * have the same name.
  *   - Whitespace between tokens is at most whitespace_max bytes in a place; none before and after.
  *   - Values of enum and const are compact JSON. These, names and strings with a pattern or
  *     a format are written with only the escapes that JSON needs (\" \\ \b \f \n \r \t, and \u00XX
@@ -51,9 +52,9 @@
  *     digits before and after the point and an exponent between -999 and 199; with a minimum or a
  *     maximum they have no exponent, and with an exclusive one at most 15 digits or so. A number's
  *     bound has at most 15 digits, an integer's fits 63 bits.
- *   - A multipleOf is a whole number. With a minimum and a maximum at most 1,024 values lie between;
- *     with one or none that one is 0, numbers have at most 15 digits and more, and the multipleOf is
- *     at most 256 after its factors of ten are taken out.
+ *   - A multipleOf is a whole number. With a minimum and a maximum at most 1,024 values lie
+ * between; with one or none that one is 0, numbers have at most 15 digits and more, and the
+ * multipleOf is at most 256 after its factors of ten are taken out.
  *   - oneOf is held where no two of its schemas share a text: different types, different constants
  *     of one required property, disjoint enums; otherwise it is refused. allOf, and keywords beside
  *     $ref, anyOf and oneOf, are held where they can be put into one schema. Beside enum and const
