@@ -1,0 +1,70 @@
+"""The loader: vLLM's own, which also reads saves and misses weights that did not come.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import dataclasses
+import time
+
+import torch
+from vllm.config import get_current_vllm_config_or_none
+from vllm.logger import init_logger
+from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
+
+from .. import codec
+from . import options as option_module
+from . import save as save_module
+
+logger = init_logger("vllm.glyd")
+
+NAME = "glyd"
+
+
+class GlydModelLoader(DefaultModelLoader):
+    """--load-format glyd, which --quantization glyd chooses."""
+
+    def __init__(self, load_config):
+        super().__init__(dataclasses.replace(load_config, load_format="auto"))
+        if self.enable_weights_track is None:
+            # vLLM does so where a model is not quantized, and leaves it out where it is.
+            self.enable_weights_track = True
+
+    def download_model(self, model_config):
+        if save_module.folder_of(model_config.model, model_config.revision) is None:
+            super().download_model(model_config)
+
+    def _get_weights_iterator(self, source):
+        folder = save_module.folder_of(source.model_or_path, source.revision)
+        if folder is None:
+            return super()._get_weights_iterator(source)
+        if source.subfolder is not None:
+            raise ValueError(f"{folder}: a save has no weights in folders of it")
+        if self.counter_before_loading_weights == 0.0:
+            self.counter_before_loading_weights = time.perf_counter()
+        return self._tensors(save_module.Save(folder), source.prefix)
+
+    def _tensors(self, save, prefix):
+        config = get_current_vllm_config_or_none()
+        if config and option_module.read(config.additional_config).verify:
+            codec.verify(save.folder)
+            logger.info("glyd: %s: every tensor and file is as it was packed", save.folder)
+        for name, tensor in save.tensors(torch.get_default_device()):
+            yield prefix + name, tensor
+
+    def load_weights(self, model, model_config):
+        super().load_weights(model, model_config)
+        for line in never_asked(model):
+            logger.info("glyd: %s", line)
+
+
+def never_asked(model):
+    """Lines about layers that the model makes without asking what they are quantized with."""
+    from vllm.model_executor.layers.linear import LinearBase, UnquantizedLinearMethod
+    from vllm.model_executor.layers.vocab_parallel_embedding import (UnquantizedEmbeddingMethod,
+                                                                     VocabParallelEmbedding)
+    for name, module in model.named_modules():
+        if not isinstance(module, (LinearBase, VocabParallelEmbedding)):
+            continue
+        if type(module.quant_method) in (UnquantizedLinearMethod, UnquantizedEmbeddingMethod):
+            nbytes = sum(p.nbytes for p in module.parameters())
+            yield (f"left bf16 ({nbytes / 1e9:.3f} GB): {name}: the model makes it without "
+                   "quantization")
