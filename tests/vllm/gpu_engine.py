@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 import argparse
 import hashlib
 import json
+import math
 import os
 import random
 import struct
@@ -64,18 +65,25 @@ def shapes_of(cfg):
         yield "lm_head.weight", (vocab, hidden)
 
 
-def tensor(name, shape, device):
+def tensors(cfg, device):
+    """(name, tensor) of the model, drawn in one buffer: allocating is what takes the time."""
     import torch
-    rng = torch.Generator(device=device).manual_seed(zlib.crc32(name.encode()))
-    draw = torch.randn(*shape, generator=rng, device=device, dtype=torch.float32)
-    if len(shape) == 1:
-        return (draw * 0.05 + (0 if name.endswith("bias") else 1)).bfloat16()
-    scale = 0.6 + 0.8 * torch.rand(shape[0], 1, generator=rng, device=device)
-    return draw.mul_(scale * (1.5 / shape[1] ** 0.5)).bfloat16()
+    rng = torch.Generator(device=device)
+    buffer = torch.empty(max(math.prod(shape) for _, shape in shapes_of(cfg)), device=device,
+                         dtype=torch.float32)
+    for name, shape in shapes_of(cfg):
+        rng.manual_seed(zlib.crc32(name.encode()))
+        draw = buffer[:math.prod(shape)].view(shape).normal_(generator=rng)
+        if len(shape) == 1:
+            draw.mul_(0.05).add_(0 if name.endswith("bias") else 1)
+        else:
+            scale = 0.6 + 0.8 * torch.rand(shape[0], 1, generator=rng, device=device,
+                                           dtype=torch.float32)
+            draw.mul_(scale * (1.5 / shape[1] ** 0.5))
+        yield name, draw.bfloat16()
 
 
 def register_loader(cfg):
-    import torch
     from vllm.model_executor.model_loader import register_model_loader
     from vllm.model_executor.model_loader.base_loader import BaseModelLoader
 
@@ -85,8 +93,9 @@ def register_loader(cfg):
             pass
 
         def load_weights(self, model, model_config):
-            device = torch.get_default_device()
-            model.load_weights((name, tensor(name, shape, device)) for name, shape in shapes_of(cfg))
+            # vLLM's default device is the host here, and drawing on it takes minutes.
+            model.load_weights(tensors(cfg, next(p.device for p in model.parameters()
+                                                 if not p.is_meta)))
 
 
 class Engine:
@@ -162,6 +171,29 @@ class Engine:
                 ended, ended_at = time.perf_counter(), sum(made.values())
         return (ended - began) * n_prompts / (ended_at - began_at)
 
+    def do_check(self, tokens):
+        """{product: results that differ from torch's own}, for each shape of packed matrix."""
+        def measure(model):
+            import torch
+            import torch.nn.functional as F
+            found, seen = {}, set()
+            for module in model.modules():
+                weight = getattr(module, "glyd_weight", None)
+                if weight is None or (weight.rows, weight.cols) in seen:
+                    continue
+                seen.add((weight.rows, weight.cols))
+                descriptor, bias = weight.descriptor, getattr(module, "bias", None)
+                plain = torch.ops.glyd.unpack(descriptor, weight.rows, weight.cols)
+                for n in tokens:
+                    x = torch.randn(n, weight.cols, device=plain.device).bfloat16()
+                    y = torch.ops.glyd.linear(x, descriptor, weight.rows, bias)
+                    wrong = int((y != F.linear(x, plain, bias)).sum())
+                    if wrong:
+                        found[f"{weight.rows}x{weight.cols} {n}"] = wrong
+            return found
+        (found,) = self.llm.apply_model(measure)
+        return found
+
     def do_memory(self):
         """Bytes of the weights as they are held, and the KV cache's tokens."""
         def measure(model):
@@ -208,7 +240,7 @@ class Running:
     """The other side: an engine's process. Use it in a `with` statement."""
 
     def __init__(self, name, folder, log, shape, quantization=None, options=None, eager=False,
-                 kv_bytes=None):
+                 kv_bytes=None, environment=None):
         self.name = name
         back, answers = os.pipe()
         arguments = ["--shape", shape, "--folder", str(folder), "--answers", str(answers)]
@@ -217,7 +249,8 @@ class Running:
         arguments += ["--eager"] if eager else []
         arguments += ["--kv-bytes", str(kv_bytes)] if kv_bytes else []
         environment = {**os.environ, "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-                       "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"}
+                       "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1",
+                       "VLLM_CACHE_ROOT": str(folder / "cache"), **(environment or {})}
         self.log = open(log, "w", encoding="utf-8")
         self.process = subprocess.Popen([sys.executable, __file__, *arguments], pass_fds=[answers],
                                         stdin=subprocess.PIPE, stdout=self.log, stderr=self.log,

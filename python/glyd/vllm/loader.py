@@ -27,6 +27,7 @@ class GlydModelLoader(DefaultModelLoader):
         if self.enable_weights_track is None:
             # vLLM does so where a model is not quantized, and leaves it out where it is.
             self.enable_weights_track = True
+        self.device = torch.device("cpu")
 
     def download_model(self, model_config):
         if save_module.folder_of(model_config.model, model_config.revision) is None:
@@ -43,14 +44,18 @@ class GlydModelLoader(DefaultModelLoader):
         return self._tensors(save_module.Save(folder), source.prefix)
 
     def _tensors(self, save, prefix):
+        """The tensors of a save, unpacked where the model is."""
         config = get_current_vllm_config_or_none()
         if config and option_module.read(config.additional_config).verify:
             codec.verify(save.folder)
             logger.info("glyd: %s: every tensor and file is as it was packed", save.folder)
-        for name, tensor in save.tensors(torch.get_default_device()):
+        for name, tensor in save.tensors(self.device):
             yield prefix + name, tensor
 
     def load_weights(self, model, model_config):
+        # vLLM's default device is the host here; what was not put aside lies on the model's own.
+        devices = (p.device for p in model.parameters() if not p.is_meta)
+        self.device = next(devices, torch.device("cpu"))
         super().load_weights(model, model_config)
         for line in never_asked(model):
             logger.info("glyd: %s", line)
