@@ -6,11 +6,12 @@ processes, more than once. docs/VLLM.md is the user's page.
   plugin.py     register: what vLLM is told, and which versions of it are supported
   options.py    the plugin's options, from --additional-config and the environment
   config.py     GlydConfig: which layers are packed
+  experts.py    the experts of a mixture, which stay bf16
   methods.py    packed and plain layers: how vLLM creates, loads and applies them
   pack.py       a layer that was loaded becomes a packed one
   counting.py   how many elements of a layer the checkpoint gave
   loader.py     the loader: saves, and checkpoints that lack something
-  save.py       reading a save
+  saves.py      where a save is, and its tensors
 SPDX-License-Identifier: Apache-2.0
 """
 

@@ -10,12 +10,12 @@ from vllm.logger import init_logger
 from vllm.model_executor.layers.quantization.base_config import QuantizationConfig
 
 from .. import __version__
+from ..save import FORMAT, Save
 from . import options as option_module
-from . import save as save_module
+from . import saves
 
 logger = init_logger("vllm.glyd")
 
-FORMAT = "glyd-1"
 OPERATORS = 1  # raise it when the operators' arguments change: compiled graphs call them
 LAYOUT = "mma12"  # of `auto`, for a bf16 checkpoint: the fastest
 GATES = ("gate", "router", "shared_expert_gate")  # last names of a mixture's routers
@@ -111,8 +111,8 @@ class GlydConfig(QuantizationConfig):
         return cls()
 
     def maybe_update_config(self, model_name, hf_config=None, revision=None, **_):
-        folder = save_module.folder_of(model_name, revision)
-        self.save_layout = save_module.Save(folder).layout if folder else None
+        folder = saves.folder_of(model_name, revision)
+        self.save_layout = Save(folder).layout if folder else None
 
     def _start(self):
         vllm_config = get_current_vllm_config()

@@ -11,8 +11,9 @@ from vllm.logger import init_logger
 from vllm.model_executor.model_loader.default_loader import DefaultModelLoader
 
 from .. import codec
+from ..save import Save
 from . import options as option_module
-from . import save as save_module
+from . import saves
 
 logger = init_logger("vllm.glyd")
 
@@ -30,26 +31,26 @@ class GlydModelLoader(DefaultModelLoader):
         self.device = torch.device("cpu")
 
     def download_model(self, model_config):
-        if save_module.folder_of(model_config.model, model_config.revision) is None:
+        if saves.folder_of(model_config.model, model_config.revision) is None:
             super().download_model(model_config)
 
     def _get_weights_iterator(self, source):
-        folder = save_module.folder_of(source.model_or_path, source.revision)
+        folder = saves.folder_of(source.model_or_path, source.revision)
         if folder is None:
             return super()._get_weights_iterator(source)
         if source.subfolder is not None:
             raise ValueError(f"{folder}: a save has no weights in folders of it")
         if self.counter_before_loading_weights == 0.0:
             self.counter_before_loading_weights = time.perf_counter()
-        return self._tensors(save_module.Save(folder), source.prefix)
+        return self._tensors(Save(folder), source.prefix)
 
     def _tensors(self, save, prefix):
         """The tensors of a save, unpacked where the model is."""
         config = get_current_vllm_config_or_none()
         if config and option_module.read(config.additional_config).verify:
-            codec.verify(save.folder)
-            logger.info("glyd: %s: every tensor and file is as it was packed", save.folder)
-        for name, tensor in save.tensors(self.device):
+            codec.verify(save.path)
+            logger.info("glyd: %s: every tensor and file is as it was packed", save.path)
+        for name, tensor in saves.tensors(save, self.device):
             yield prefix + name, tensor
 
     def load_weights(self, model, model_config):

@@ -84,11 +84,12 @@ def _wrap(engine_args, refusal):
 def prepare(args, refusal=None):
     """Fit EngineArgs to the model: a save chooses glyd, glyd chooses its loader. Errors: ValueError
     (options, a save with another quantization), GlydError (a manifest that is not right)."""
-    from . import options, save
+    from ..save import Save
+    from . import options, saves
     from .loader import NAME
-    folder = save.folder_of(args.model, args.revision)
+    folder = saves.folder_of(args.model, args.revision)
     if folder:
-        save.Save(folder)
+        Save(folder)
         if args.quantization not in (None, "glyd"):
             raise ValueError(f"{args.model} is a glyd save: it cannot be served with "
                              f"--quantization {args.quantization}")
