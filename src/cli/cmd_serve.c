@@ -5,6 +5,7 @@
 #include "cli/commands.h"
 #include "cli/model_options.h"
 #include "cli/report.h"
+#include "cli/serve_vllm.h"
 #include "cli/serving.h"
 #include "server/server.h"
 #include <pthread.h>
@@ -129,6 +130,12 @@ static int run(const glyd_args *args)
     glyd_error error;
     sigset_t signals;
     int64_t drain_s = DRAIN_S;
+    if (glyd_serve_wants_vllm(args))
+        return glyd_serve_vllm(&glyd_cmd_serve, args, glyd_serving_key(args));
+    if (args->n_rest > 0) {
+        glyd_message("%s: options of an engine follow -- only with --backend vllm", args->rest[0]);
+        return GLYD_EXIT_USAGE;
+    }
     if (!read_engine(args, &options, &layout) || !read_server(args, &server) ||
         !glyd_args_int(&glyd_cmd_serve, args, GLYD_OPTION_DRAIN, 0, 86400, &drain_s))
         return GLYD_EXIT_USAGE;
@@ -149,9 +156,11 @@ static int run(const glyd_args *args)
 const glyd_command glyd_cmd_serve = {
     .name = "serve",
     .operands = "MODEL",
-    .summary = "answer other programs: the OpenAI API over HTTP\n\n"
-               "MODEL is a bf16 Hugging Face model folder or a glyd save. The API is at\n"
-               "http://127.0.0.1:8000/v1; docs/SERVER.md lists what it answers. Ctrl-C ends it.",
+    .summary =
+        "answer other programs: the OpenAI API over HTTP\n\n"
+        "MODEL is a bf16 Hugging Face model folder or a glyd save. The API is at\n"
+        "http://127.0.0.1:8000/v1; docs/SERVER.md lists what it answers. Ctrl-C ends it.\n"
+        "With --backend vllm the server is vLLM's, and its options follow -- (docs/VLLM.md).",
     .n_operands = 1,
     .bit = GLYD_FOR_SERVE,
     .run = run,

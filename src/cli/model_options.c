@@ -16,9 +16,9 @@ static bool read_backend(const glyd_args *args, glyd_backend_kind *backend)
         *backend = GLYD_BACKEND_CPU;
     else {
         glyd_message("--backend %s: %s", name,
-                     strcmp(name, "cuda") == 0 || strcmp(name, "vllm") == 0
-                         ? "it is not built yet; auto and cpu are"
-                         : "auto or cpu is needed");
+                     strcmp(name, "cuda") == 0   ? "it is not built yet; auto and cpu are"
+                     : strcmp(name, "vllm") == 0 ? "it serves: glyd serve MODEL --backend vllm"
+                                                 : "auto or cpu is needed");
         return false;
     }
     return true;

@@ -81,6 +81,11 @@ bool glyd_args_parse(const glyd_command *command, int argc, char **argv, glyd_ar
         const char *text = argv[i];
         if (options && strcmp(text, "--") == 0) {
             options = false;
+            if (command->bit == GLYD_FOR_SERVE && args->n_operands == command->n_operands) {
+                args->rest = argv + i + 1;
+                args->n_rest = argc - i - 1;
+                break;
+            }
         } else if (options && text[0] == '-' && text[1]) {
             if (!take_option(command, text, argv, argc, &i, args))
                 return false;

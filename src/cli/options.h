@@ -69,7 +69,7 @@ enum {
     X(REPETITION_PENALTY, 0, "repetition-penalty", "F", "above 1: tokens seen become less likely", \
       GLYD_FOR_RUN)                                                                                \
     X(SEED, 's', "seed", "N", "the same seed draws the same answer", GLYD_FOR_RUN)                 \
-    X(BACKEND, 0, "backend", "NAME", "auto or cpu", GLYD_FOR_MODELS)                               \
+    X(BACKEND, 0, "backend", "NAME", "auto or cpu; of serve also vllm", GLYD_FOR_MODELS)           \
     X(LOGITS_HASH, 0, "logits-hash", NULL,                                                         \
       "print the SHA-256 of the prompt's logits instead of an answer", GLYD_FOR_RUN)               \
     X(HOLD, 'l', "layout", "NAME",                                                                 \
@@ -101,6 +101,8 @@ typedef struct glyd_args {
     const char *value[GLYD_OPTIONS]; /* NULL: not given; a switch that is: "" */
     const char *operand[GLYD_OPERANDS_MAX];
     int n_operands;
+    char **rest; /* what follows "--" of `serve`, for the engine underneath */
+    int n_rest;
 } glyd_args;
 
 typedef struct glyd_command {

@@ -18,6 +18,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 if importlib.util.find_spec("vllm") is None:
     collect_ignore_glob = ["test_*.py"]
+else:  # before vLLM is imported: no network, little memory, one process, nothing compiled
+    os.environ.update(VLLM_TARGET_DEVICE="cpu", VLLM_CPU_KVCACHE_SPACE="1",
+                      VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_ENABLE_V1_MULTIPROCESSING="0",
+                      VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1", TRANSFORMERS_OFFLINE="1",
+                      TORCHDYNAMO_DISABLE="1")
+    os.environ.setdefault("GLYD_LIBRARY_DIR", str(ROOT / "build/release"))
 PROGRAM = Path(os.environ.get("GLYD_PROGRAM", ROOT / "build/release/glyd"))
 
 

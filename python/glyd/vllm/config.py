@@ -39,9 +39,13 @@ class Tally:
     def left(self, name, nbytes, why):
         logger.info("glyd: left bf16 (%.3f GB): %s: %s", nbytes / 1e9, name, why)
 
+    def finish(self):
+        """A layer is done; after the last one, say what there is."""
+        self.done += 1
+        if self.done == self.due and self.matrices:
+            logger.info("glyd: %s", self.summary())
+
     def summary(self):
-        if not self.matrices:
-            return "nothing was packed"
         return (f"{self.matrices} matrices packed, {'/'.join(sorted(self.layouts))} "
                 f"{8 * self.packed_bytes / self.weights:.2f} bits a weight: "
                 f"{self.packed_bytes / 1e9:.3f} GB instead of {self.bf16_bytes / 1e9:.3f}")

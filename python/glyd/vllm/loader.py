@@ -14,6 +14,7 @@ from .. import codec
 from ..save import Save
 from . import options as option_module
 from . import saves
+from .methods import count_biases
 
 logger = init_logger("vllm.glyd")
 
@@ -57,6 +58,7 @@ class GlydModelLoader(DefaultModelLoader):
         # vLLM's default device is the host here; what was not put aside lies on the model's own.
         devices = (p.device for p in model.parameters() if not p.is_meta)
         self.device = next(devices, torch.device("cpu"))
+        count_biases(model)
         super().load_weights(model, model_config)
         for line in never_asked(model):
             logger.info("glyd: %s", line)

@@ -40,12 +40,14 @@ class _Packed:
     def __init__(self, settings, name):
         self.settings, self.name = settings, name
         self.plain = self.plain_class()
+        settings.tally.due += 1
 
     def process_weights_after_loading(self, layer):
         if getattr(layer, pack.DONE, False):
             return
         self._finish(layer)
         setattr(layer, pack.DONE, True)
+        self.settings.tally.finish()
 
     def _finish(self, layer):
         self._check(layer, self._absent(layer))
@@ -58,6 +60,9 @@ class _Packed:
             self.settings.tally.packed(packed, bf16_bytes)
 
     def _check(self, layer, absent):
+        bias = getattr(layer, "bias", None)
+        if bias is not None and not getattr(layer, "glyd_counts_bias", False):
+            absent += bias.numel()
         pack.check_complete(layer, self.name, absent, self.settings.is_dummy)
 
     def _absent(self, layer):
@@ -67,6 +72,15 @@ class _Packed:
         if layer.glyd_shape is None:
             return self.plain.apply(layer, x, bias)
         return torch.ops.glyd.linear(x, layer.glyd_descriptor, layer.glyd_shape[0], bias)
+
+
+def count_biases(model):
+    """Have biases counted too. A layer makes its bias after create_weights, and vLLM only notices
+    it when a weight is loaded: a bias that comes first would not be counted."""
+    for layer in model.modules():
+        if isinstance(getattr(layer, "quant_method", None), _Packed):
+            initialize_online_processing(layer)
+            layer.glyd_counts_bias = True
 
 
 @register_weight_loader_v2_supported_method
@@ -127,6 +141,7 @@ class GlydEmbeddingMethod(_Packed, QuantizeMethodBase):
         return torch.ops.glyd.embedding(input_, layer.glyd_descriptor, layer.glyd_shape[1])
 
     def tie_weights(self, layer, embed_tokens):
+        self.settings.tally.due -= 1  # this layer is given up
         return embed_tokens
 
 
