@@ -70,6 +70,9 @@ class Weight:
     packed      the Packed; its buffer is a tensor on `device`
     descriptor  what the operators take: int64[8] on the same device
     exact       see above; may be set at any time but while a graph that was captured is in use
+    unpack_from tokens from which an exact product on a GPU is unpacked and left to cuBLAS, whose
+                bits it has in either case; None: never. Unpacking takes as long for one token as for
+                thousands, and memory for the matrix in bf16
     Errors: ArgumentError (a numpy buffer), UnsupportedError (a device other than cpu and cuda, or a
     GPU without libglyd_gpu), CorruptError or ArgumentError (sizes that cannot be).
     """
@@ -77,7 +80,7 @@ class Weight:
     def __init__(self, packed, exact=True):
         if not isinstance(packed, Packed) or packed.device is None:
             raise errors.ArgumentError(f"{packed!r}: Packed.to(device) gives it a torch buffer first")
-        self.exact = bool(exact)
+        self.exact, self.unpack_from = bool(exact), None
         self.serial = next(_serials)
         self._set(packed)
 
@@ -174,7 +177,7 @@ class Plans:
         slices = c_int32()
         try:
             self._ask(rows, cols, tokens, has_bias, slices)
-        except errors.UnsupportedError as error:
+        except (errors.UnsupportedError, errors.NoMemoryError) as error:
             self.tell(key, str(error))
             return None
         finally:
@@ -315,7 +318,8 @@ def _linear_gpu(x, weight, bias):
     if not weight.exact:
         return _product(_rows_for_gpu(x, weight.cols), weight, bias, weight.slices_fixed, x.shape)
     slices = None
-    if _as_cublas_gets_it(x, weight.cols, bias) and _switches_are_usual():
+    many = weight.unpack_from is not None and tokens >= weight.unpack_from
+    if not many and _as_cublas_gets_it(x, weight.cols, bias) and _switches_are_usual():
         slices = plans(x.device).slices(weight.rows, weight.cols, tokens, bias is not None)
     if slices is None:
         return F.linear(x, _unpack(weight), bias)

@@ -36,6 +36,7 @@ class _Packed:
 
     uses_meta_device = True
     plain_class = None
+    unpack_from = None
 
     def __init__(self, settings, name):
         self.settings, self.name = settings, name
@@ -52,7 +53,8 @@ class _Packed:
     def _finish(self, layer):
         self._check(layer, self._absent(layer))
         bf16_bytes = layer.weight.numel() * layer.weight.element_size()
-        packed = pack.pack_layer(layer, self.name, self.settings.layout, self.settings.options)
+        packed = pack.pack_layer(layer, self.name, self.settings.layout, self.settings.options,
+                                 self.unpack_from)
         if layer.glyd_shape is None:
             self.plain.process_weights_after_loading(layer)
             self.settings.tally.left(self.name, bf16_bytes, "packing would not make it smaller")
@@ -88,6 +90,7 @@ class GlydLinearMethod(_Packed, LinearMethodBase):
     """A packed Linear."""
 
     plain_class = UnquantizedLinearMethod
+    unpack_from = pack.UNPACK_FROM
 
     def create_weights(self, layer, input_size_per_partition, output_partition_sizes, input_size,
                        output_size, params_dtype, **extra_weight_attrs):
