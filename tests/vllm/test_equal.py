@@ -99,9 +99,9 @@ def test_save_is_served_as_saved(name, layout, models, expected):
 
 
 def test_speculation(models, expected):
-    """A draft model of its own, packed too; greedy answers are the model's."""
-    draft = {"method": "draft_model", "model": str(models("qwen3-tied")),
-             "num_speculative_tokens": 2, "quantization": "glyd"}
+    """A draft model, read from a save and held as bf16; greedy answers are the model's."""
+    draft = {"method": "draft_model", "model": str(models("qwen3-tied", "mma")),
+             "num_speculative_tokens": 2}
     with answers.engine(models("qwen3"), speculative_config=draft, **glyd()) as llm:
         found = llm.generate([{"prompt_token_ids": ids} for ids in answers.PROMPTS], _greedy(),
                              use_tqdm=False)
