@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 import weakref
 
 import torch
+import torch.nn.functional as F
 from vllm.model_executor.layers.linear import (LinearMethodBase, UnquantizedLinearMethod,
                                                register_weight_loader_v2_supported_method)
 from vllm.model_executor.layers.quantization.base_config import QuantizeMethodBase
@@ -141,6 +142,10 @@ class GlydEmbeddingMethod(_Packed, QuantizeMethodBase):
     def embedding(self, layer, input_):
         if layer.glyd_shape is None:
             return self.plain.embedding(layer, input_)
+        if torch.compiler.is_compiling():  # a lookup that Inductor can fuse, as bf16's: glyd.ops
+            place, rows = torch.ops.glyd.embedding_rows(input_, layer.glyd_descriptor,
+                                                        layer.glyd_shape[1])
+            return F.embedding(place, rows)
         return torch.ops.glyd.embedding(input_, layer.glyd_descriptor, layer.glyd_shape[1])
 
     def tie_weights(self, layer, embed_tokens):
