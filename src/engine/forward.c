@@ -34,6 +34,8 @@ struct glyd_forward {
     float *inverse; /* head_dim / 2 frequencies */
     float *turns;   /* n_tokens x head_dim */
     glyd_batch batch;
+    glyd_moot_fn moot_fn;
+    void *moot_arg;
 };
 
 /* --- load --- */
@@ -172,12 +174,21 @@ const char *glyd_forward_describe(const glyd_forward *f)
 
 /* --- run --- */
 
-static void run_attention(glyd_forward *f, const layer *l, int index)
+/* Asked before each product: of a large model a layer takes a good part of a second on a CPU. */
+static bool is_moot(const glyd_forward *f)
+{
+    return f->moot_fn(f->moot_arg);
+}
+
+/* False, here and below: the step is moot. */
+static bool run_attention(glyd_forward *f, const layer *l, int index)
 {
     const glyd_backend *b = f->backend;
     const glyd_product qkv[] = {
         {l->q, l->q_bias, f->q}, {l->k, l->k_bias, f->k}, {l->v, l->v_bias, f->v}};
     const glyd_product out = {l->out, NULL, f->h};
+    if (is_moot(f))
+        return false;
     b->rmsnorm(f->ctx, f->x, l->attn_norm, f->eps, f->h);
     b->linear(f->ctx, qkv, 3, f->h);
     if (l->q_norm) {
@@ -188,30 +199,37 @@ static void run_attention(glyd_forward *f, const layer *l, int index)
     b->rope(f->ctx, f->k);
     b->kv_store(f->ctx, f->kv, index, f->k, f->v);
     b->attention(f->ctx, f->kv, index, f->q, f->attention_scale, f->mixed);
+    if (is_moot(f))
+        return false;
     b->linear(f->ctx, &out, 1, f->mixed);
     b->add(f->ctx, f->x, f->h);
+    return true;
 }
 
-static void run_ffn(glyd_forward *f, const layer *l)
+static bool run_ffn(glyd_forward *f, const layer *l)
 {
     const glyd_backend *b = f->backend;
     const glyd_product gate_up[] = {{l->gate, NULL, f->gate}, {l->up, NULL, f->up}};
     const glyd_product down = {l->down, NULL, f->h};
+    if (is_moot(f))
+        return false;
     b->rmsnorm(f->ctx, f->x, l->ffn_norm, f->eps, f->h);
     b->linear(f->ctx, gate_up, 2, f->h);
     b->silu_mul(f->ctx, f->gate, f->up);
+    if (is_moot(f))
+        return false;
     b->linear(f->ctx, &down, 1, f->gate);
     b->add(f->ctx, f->x, f->h);
+    return true;
 }
 
-static void run_layer(glyd_forward *f, int index)
+static bool run_layer(glyd_forward *f, int index)
 {
-    run_attention(f, &f->layers[index], index);
-    run_ffn(f, &f->layers[index]);
+    return run_attention(f, &f->layers[index], index) && run_ffn(f, &f->layers[index]);
 }
 
 bool glyd_forward_run(glyd_forward *f, const int32_t *ids, int n_tokens, const glyd_run *runs,
-                      int n_runs, glyd_moot_fn is_moot, void *arg)
+                      int n_runs, glyd_moot_fn moot_fn, void *moot_arg)
 {
     int head_dim = f->sizes.head_dim;
     GLYD_ASSERT(n_tokens <= f->sizes.n_tokens);
@@ -220,13 +238,13 @@ bool glyd_forward_run(glyd_forward *f, const int32_t *ids, int n_tokens, const g
             glyd_rope_turn(f->inverse, f->rope_scale, head_dim / 2, runs[r].position + i,
                            f->turns + (int64_t)(runs[r].first + i) * head_dim);
     f->batch = (glyd_batch){n_tokens, ids, f->turns, runs, n_runs};
+    f->moot_fn = moot_fn;
+    f->moot_arg = moot_arg;
     f->backend->begin(f->ctx, &f->batch);
     f->backend->embed(f->ctx, f->embed, f->x);
-    for (int i = 0; i < f->sizes.n_layers; i++) {
-        if (is_moot(arg))
+    for (int i = 0; i < f->sizes.n_layers; i++)
+        if (!run_layer(f, i))
             return false;
-        run_layer(f, i);
-    }
     return true;
 }
 

@@ -187,7 +187,7 @@ static void set_pace(glyd_scheduler *s, double step_s)
         s->pace = pace;
 }
 
-/* Asked before every layer: whoever has cancelled finishes here. When nobody in the batch is left,
+/* Asked before every product: whoever has cancelled finishes here. When nobody in the batch is left,
  * the step is not worth finishing. */
 static bool is_moot(void *arg)
 {
