@@ -181,8 +181,12 @@ GLYD_MUST_CHECK glyd_status glyd_answer_finish(glyd_answer *answer, glyd_error *
  * stopped by itself. */
 int glyd_answer_n_calls(const glyd_answer *answer);
 
-/* Whether nothing that may still come can matter: one call was wanted and has ended. The server may
- * stop the model. */
+/* The most forced calls of one answer: a small model that is forced to call
+ * may find no end by itself and would go on until its context is full. */
+enum { GLYD_ANSWER_FORCED_CALLS_MAX = 32 };
+
+/* Whether the answer is to end here: one call was wanted and has ended, or the last of as many as
+ * may be forced. The server may stop the model. */
 bool glyd_answer_is_done(const glyd_answer *answer);
 
 /* Whether the parser is inside reasoning. */

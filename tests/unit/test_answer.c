@@ -333,6 +333,24 @@ static void test_nothing_waits(void **state)
     glyd_buf_free(&r.log.text);
 }
 
+/* Forced, a model may go on calling: at some call it is enough. Unforced it ends by itself. */
+static void test_forced_calls_end(void **state)
+{
+    for (int is_forced = 0; is_forced < 2; is_forced++) {
+        run r = new_run(*state, "hermes", "none");
+        r.options.tools = is_forced ? GLYD_TOOLS_FORCED : GLYD_TOOLS_AUTO;
+        begin(&r);
+        for (int i = 1; i <= GLYD_ANSWER_FORCED_CALLS_MAX; i++) {
+            assert_false(glyd_answer_is_done(r.answer));
+            push(&r, -1, hermes_call, strlen(hermes_call));
+        }
+        assert_int_equal(glyd_answer_n_calls(r.answer), GLYD_ANSWER_FORCED_CALLS_MAX);
+        assert_int_equal(glyd_answer_is_done(r.answer), is_forced);
+        end(&r);
+        glyd_buf_free(&r.log.text);
+    }
+}
+
 static void test_done(void **state)
 {
     run r = new_run(*state, "hermes", "none");
@@ -504,6 +522,7 @@ int main(void)
         cmocka_unit_test(test_written_marks_are_text),
         cmocka_unit_test(test_special_tokens),
         cmocka_unit_test(test_nothing_waits),
+        cmocka_unit_test(test_forced_calls_end),
         cmocka_unit_test(test_done),
         cmocka_unit_test(test_event_fails),
         cmocka_unit_test(test_long),
