@@ -53,6 +53,8 @@ void glyd_blocks_take(glyd_blocks *b, const glyd_answer_event *event)
     glyd_block_kind kind = event->kind == GLYD_ANSWER_CONTENT     ? GLYD_BLOCK_TEXT
                            : event->kind == GLYD_ANSWER_REASONING ? GLYD_BLOCK_REASONING
                                                                   : GLYD_BLOCK_CALL;
+    if (kind == GLYD_BLOCK_REASONING && b->sequence->generation->params.hides_reasoning)
+        return;
     if (event->kind == GLYD_ANSWER_CALL_END) {
         close_block(b);
         return;

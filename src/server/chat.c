@@ -291,15 +291,43 @@ static bool read_logprobs(glyd_exchange *x, glyd_params *p)
 }
 
 /* Whether reasoning is shown; it is made, and counted, in either case. */
-static bool read_reasoning(glyd_exchange *x, glyd_params *p)
+static bool read_reasoning(glyd_exchange *x, glyd_turn *t)
 {
-    const char *effort = "";
     bool is_shown = true;
-    if (!glyd_request_bool(x, x->request, "include_reasoning", &is_shown) ||
-        !glyd_request_text(x, x->request, "reasoning_effort", &effort))
+    if (!glyd_request_bool(x, x->request, "include_reasoning", &is_shown))
         return false;
-    p->hides_reasoning = !is_shown || strcmp(effort, "none") == 0;
+    t->params.hides_reasoning = !is_shown || t->prompt.without_reasoning;
     return true;
+}
+
+static bool append_text(glyd_buf *text, const json_t *s)
+{
+    return glyd_buf_append(text, json_string_value(s), json_string_length(s)) == GLYD_OK;
+}
+
+/* vLLM's echo: where the last message has the answer's role, the answer begins with its text. */
+static bool read_echo(glyd_exchange *x, const glyd_turn *t, glyd_buf *text)
+{
+    bool echoes = false, is_read = true;
+    const json_t *messages = t->prompt.messages, *part;
+    const json_t *last = json_array_get(messages, json_array_size(messages) - 1);
+    const json_t *content = json_object_get(last, "content");
+    const char *role = json_string_value(json_object_get(last, "role"));
+    size_t i;
+    if (!glyd_request_bool(x, x->request, "echo", &echoes))
+        return false;
+    if (!echoes || (t->prompt.add_generation_prompt && strcmp(role, "assistant") != 0))
+        return true;
+    if (json_is_string(content))
+        is_read = append_text(text, content);
+    json_array_foreach((json_t *)content, i, part)
+    {
+        is_read = is_read && (i == 0 || glyd_buf_append(text, "\n", 1) == GLYD_OK) &&
+                  append_text(text, json_object_get(part, "text"));
+    }
+    if (!is_read)
+        glyd_exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
+    return is_read;
 }
 
 static bool read_turn(glyd_exchange *x, glyd_turn *t)
@@ -308,7 +336,7 @@ static bool read_turn(glyd_exchange *x, glyd_turn *t)
     const json_t *r = x->request;
     if (!glyd_request_check_model(x) || !glyd_prompt_options_read(x, &t->prompt) ||
         !glyd_params_read(x, &t->params) || !read_logprobs(x, &t->params) ||
-        !read_reasoning(x, &t->params) || !glyd_turn_read_tools(x, t) ||
+        !read_reasoning(x, t) || !glyd_turn_read_tools(x, t) ||
         !glyd_request_int(x, r, "max_tokens", 1, INT32_MAX, &tokens_max) ||
         !glyd_request_int(x, r, "max_completion_tokens", 1, INT32_MAX, &tokens_max))
         return false;
@@ -318,20 +346,26 @@ static bool read_turn(glyd_exchange *x, glyd_turn *t)
     return true;
 }
 
+static bool prepare_choice(glyd_sequence *s, const glyd_buf *echo)
+{
+    choice *c = s->state = calloc(1, sizeof *c);
+    if (!c || glyd_buf_append(&c->content, echo->data, echo->bytes) != GLYD_OK)
+        return false;
+    return s->generation->params.n_logprobs < 0 || (c->logprobs = json_array()) != NULL;
+}
+
 void glyd_serve_chat(glyd_exchange *x)
 {
     glyd_turn turn;
+    glyd_buf echo = {0};
     glyd_turn_default(x->server, &turn);
-    if (!read_turn(x, &turn))
-        return;
-    glyd_generation *g = glyd_turn_prepare(x, &turn, &writer);
+    glyd_generation *g = NULL;
+    if (read_turn(x, &turn) && read_echo(x, &turn, &echo))
+        g = glyd_turn_prepare(x, &turn, &writer);
     bool is_made = g != NULL;
-    for (int i = 0; is_made && i < g->n_sequences; i++) {
-        choice *c = g->sequences[i].state = calloc(1, sizeof *c);
-        is_made = c != NULL;
-        if (c && turn.params.n_logprobs >= 0)
-            is_made = (c->logprobs = json_array()) != NULL;
-    }
+    for (int i = 0; is_made && i < g->n_sequences; i++)
+        is_made = prepare_choice(&g->sequences[i], &echo);
+    glyd_buf_free(&echo);
     if (is_made) {
         glyd_generation_start(g);
     } else if (g) {

@@ -91,34 +91,38 @@ static bool set_variable(json_t *kwargs, const char *name, json_t *value)
     return true;
 }
 
-/* reasoning_effort is the template's to heed; "none" turns thinking off where the template can. */
-static bool read_effort(glyd_exchange *x, const json_t **extra)
+bool glyd_prompt_variables_read(glyd_exchange *x, const json_t *effort, const char *param,
+                                glyd_prompt_options *o)
 {
     static const char *const efforts[] = {"none", "minimal", "low", "medium",
                                           "high", "xhigh",   "max"};
-    const char *effort = NULL;
+    const char *text = json_string_value(effort);
     bool is_known = false;
-    if (!glyd_request_text(x, x->request, "reasoning_effort", &effort))
-        return false;
-    if (!effort)
-        return true;
-    for (size_t i = 0; i < sizeof efforts / sizeof *efforts; i++)
-        is_known = is_known || strcmp(effort, efforts[i]) == 0;
-    if (!is_known) {
-        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, "reasoning_effort",
-                           "reasoning_effort must be none, minimal, low, medium, high, xhigh or "
-                           "max.");
+    o->extra = glyd_request_member(x->request, "chat_template_kwargs");
+    if (o->extra && !json_is_object(o->extra)) {
+        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, "chat_template_kwargs",
+                           "chat_template_kwargs must be an object.");
         return false;
     }
-    json_t *kwargs = *extra ? json_copy((json_t *)*extra) : json_object();
-    if (!kwargs || !set_variable(kwargs, "reasoning_effort", json_string(effort)) ||
-        (strcmp(effort, "none") == 0 && !set_variable(kwargs, "enable_thinking", json_false())) ||
+    if (!effort)
+        return true;
+    for (size_t i = 0; text && i < sizeof efforts / sizeof *efforts; i++)
+        is_known = is_known || strcmp(text, efforts[i]) == 0;
+    if (!is_known) {
+        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, param,
+                           "%s must be none, minimal, low, medium, high, xhigh or max.", param);
+        return false;
+    }
+    o->without_reasoning = strcmp(text, "none") == 0;
+    json_t *kwargs = o->extra ? json_copy((json_t *)o->extra) : json_object();
+    if (!kwargs || !set_variable(kwargs, "reasoning_effort", json_string(text)) ||
+        (o->without_reasoning && !set_variable(kwargs, "enable_thinking", json_false())) ||
         json_object_set(x->request, "chat_template_kwargs", kwargs) != 0) {
         json_decref(kwargs);
         glyd_exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, NULL, "out of memory");
         return false;
     }
-    *extra = kwargs; /* the request's */
+    o->extra = kwargs; /* the request's */
     json_decref(kwargs);
     return true;
 }
@@ -127,14 +131,9 @@ bool glyd_prompt_options_read(glyd_exchange *x, glyd_prompt_options *o)
 {
     const json_t *r = x->request;
     *o = (glyd_prompt_options){.messages = glyd_request_member(r, "messages"),
-                               .extra = glyd_request_member(r, "chat_template_kwargs"),
                                .add_generation_prompt = true};
-    if (o->extra && !json_is_object(o->extra)) {
-        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, "chat_template_kwargs",
-                           "chat_template_kwargs must be an object.");
-        return false;
-    }
-    if (!read_effort(x, &o->extra) ||
+    if (!glyd_prompt_variables_read(x, glyd_request_member(r, "reasoning_effort"),
+                                    "reasoning_effort", o) ||
         !glyd_request_text(x, r, "chat_template", &o->chat_template) ||
         !glyd_request_bool(x, r, "continue_final_message", &o->continue_final_message) ||
         !glyd_request_bool(x, r, "add_special_tokens", &o->add_special_tokens))

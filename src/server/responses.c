@@ -388,6 +388,21 @@ static bool read_turn(glyd_exchange *x, glyd_turn *t, held *h)
     return read_choice(x, t) && read_format(x, t, h) && glyd_messages_check(x, t->prompt.messages);
 }
 
+/* {"effort", "summary"}; what is hidden is made, and counted, all the same. */
+static bool read_reasoning(glyd_exchange *x, glyd_turn *t)
+{
+    const json_t *reasoning = glyd_request_member(x->request, "reasoning");
+    if (reasoning && !json_is_object(reasoning)) {
+        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, "reasoning", "reasoning must be an object.");
+        return false;
+    }
+    if (!glyd_prompt_variables_read(x, glyd_request_member(reasoning, "effort"), "reasoning.effort",
+                                    &t->prompt))
+        return false;
+    t->params.hides_reasoning = t->prompt.without_reasoning;
+    return true;
+}
+
 static glyd_generation *prepare(glyd_exchange *x, held *h)
 {
     glyd_turn turn;
@@ -395,11 +410,10 @@ static glyd_generation *prepare(glyd_exchange *x, held *h)
     json_t *messages = glyd_responses_messages(x);
     if (!messages)
         return NULL;
-    turn.prompt =
-        (glyd_prompt_options){.messages = messages,
-                              .extra = glyd_request_member(x->request, "chat_template_kwargs"),
-                              .add_generation_prompt = true};
-    glyd_generation *g = read_turn(x, &turn, h) ? glyd_turn_prepare(x, &turn, &writer) : NULL;
+    turn.prompt = (glyd_prompt_options){.messages = messages, .add_generation_prompt = true};
+    glyd_generation *g = read_reasoning(x, &turn) && read_turn(x, &turn, h)
+                             ? glyd_turn_prepare(x, &turn, &writer)
+                             : NULL;
     json_decref(messages);
     return g;
 }
