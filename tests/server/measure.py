@@ -101,13 +101,32 @@ def first_bytes(server, users, tokens, seed):
     state, names = streams(server, users, tokens, seed)
     out = []
     for own, name in zip(state, names):
-        deadline = time.monotonic() + 10
-        while not (line := [x for x in server.log if f" {name} " in x]):
-            assert time.monotonic() < deadline, f"{name} is not in the log"
-            time.sleep(0.01)
-        made = float(re.search(r"first token ([0-9.]+) ms", line[0])[1]) / 1e3
+        made = float(re.search(r"first token ([0-9.]+) ms", log_line(server, name))[1]) / 1e3
         out.append(own[1] - own[0] - made)
     return out
+
+
+def log_line(server, name):
+    """The log's line of a request, which it gets once all its work is over."""
+    deadline = time.monotonic() + 30
+    while not (line := [x for x in server.log if f" {name} " in x]):
+        assert time.monotonic() < deadline, f"{name} is not in the log"
+        time.sleep(0.002)
+    return line[0]
+
+
+def work_after_leaving(server, body, wait):
+    """Ask, `wait()`, close. Returns for how many seconds after that the server had to do with the
+    request, by its log, and how far that had come. The log's time begins when the header has
+    arrived, which is not counted here."""
+    name = f"leaves-{time.monotonic_ns()}"
+    sock, sent = request(server, body, name)
+    wait()
+    left = time.monotonic()
+    sock.close()
+    line = log_line(server, name)
+    took = float(re.search(r" bytes ([0-9.]+) ms", line)[1]) / 1e3
+    return took - (left - sent), re.search(r"client left \((\w+)\)", line)[1]
 
 
 def resident_kb(pid):
