@@ -19,8 +19,8 @@ const char *glyd_forward_describe(const glyd_forward *forward);
 
 /* Run a batch: ids and runs are given, turns are filled in here. The batch's keys and values are
  * then in the cache, and its last hidden states wait for glyd_forward_logits. `is_moot` is asked
- * before every product of every layer; when it says that nobody wants the batch any more, the rest is left out and
- * false returned. */
+ * before every product of every layer; when it says that nobody wants the batch any more, the rest
+ * is left out and false returned. */
 typedef bool (*glyd_moot_fn)(void *arg);
 bool glyd_forward_run(glyd_forward *forward, const int32_t *ids, int n_tokens, const glyd_run *runs,
                       int n_runs, glyd_moot_fn is_moot, void *arg);

@@ -187,8 +187,8 @@ static void set_pace(glyd_scheduler *s, double step_s)
         s->pace = pace;
 }
 
-/* Asked before every product: whoever has cancelled finishes here. When nobody in the batch is left,
- * the step is not worth finishing. */
+/* Asked before every product: whoever has cancelled finishes here. When nobody in the batch is
+ * left, the step is not worth finishing. */
 static bool is_moot(void *arg)
 {
     glyd_scheduler *s = arg;

@@ -81,9 +81,8 @@ static glyd_status end_call(glyd_answer *a, bool is_complete)
 {
     a->place = ANSWER_AT_GAP;
     a->space.bytes = 0;
-    bool is_last =
-        a->options.is_single ||
-        (a->options.tools == GLYD_TOOLS_FORCED && a->n_calls >= GLYD_ANSWER_FORCED_CALLS_MAX);
+    bool is_last = a->options.is_single || (a->options.tools == GLYD_TOOLS_FORCED &&
+                                            a->n_calls >= GLYD_ANSWER_FORCED_CALLS_MAX);
     a->is_done = a->is_done || is_last;
     return glyd_answer_emit_end(a, is_complete);
 }

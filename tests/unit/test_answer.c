@@ -516,18 +516,12 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_outcomes),
-        cmocka_unit_test(test_cuts),
-        cmocka_unit_test(test_tokens),
-        cmocka_unit_test(test_written_marks_are_text),
-        cmocka_unit_test(test_special_tokens),
-        cmocka_unit_test(test_nothing_waits),
-        cmocka_unit_test(test_forced_calls_end),
-        cmocka_unit_test(test_done),
-        cmocka_unit_test(test_event_fails),
-        cmocka_unit_test(test_long),
-        cmocka_unit_test(test_format_names),
-        cmocka_unit_test(test_format_by_template),
+        cmocka_unit_test(test_outcomes),         cmocka_unit_test(test_cuts),
+        cmocka_unit_test(test_tokens),           cmocka_unit_test(test_written_marks_are_text),
+        cmocka_unit_test(test_special_tokens),   cmocka_unit_test(test_nothing_waits),
+        cmocka_unit_test(test_forced_calls_end), cmocka_unit_test(test_done),
+        cmocka_unit_test(test_event_fails),      cmocka_unit_test(test_long),
+        cmocka_unit_test(test_format_names),     cmocka_unit_test(test_format_by_template),
         cmocka_unit_test(test_prompt_text),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
