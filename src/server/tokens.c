@@ -53,7 +53,7 @@ glyd_status glyd_token_bytes(const glyd_server *server, int32_t id, glyd_buf *by
 {
     size_t before = bytes->bytes;
     glyd_status status = glyd_token_text(server, id, bytes);
-    if (status != GLYD_OK ||
+    if (status != GLYD_OK || bytes->bytes == before ||
         !memmem(bytes->data + before, bytes->bytes - before, replacement, sizeof replacement - 1))
         return status;
     glyd_span token = glyd_tokenizer_token(server->tokenizer, id);
