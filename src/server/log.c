@@ -15,15 +15,33 @@ static void write_line(const glyd_exchange *x, glyd_buf *line)
     glyd_buf_free(line);
 }
 
+/* What a client wrote, so that it cannot end the line or steer a terminal. */
+static glyd_status print_plain(glyd_buf *line, const char *text)
+{
+    glyd_status status = GLYD_OK;
+    for (const unsigned char *c = (const unsigned char *)text; *c && status == GLYD_OK; c++) {
+        bool is_plain = *c > 0x20 && *c < 0x7f && *c != '%';
+        status = is_plain ? glyd_buf_append(line, c, 1) : glyd_buf_print(line, "%%%02X", *c);
+    }
+    return status;
+}
+
 void glyd_log_exchange(const glyd_exchange *x)
 {
     if (!x->server->log)
         return;
     double now = glyd_clock_s();
     glyd_buf line = {0};
-    glyd_status status =
-        glyd_buf_print(&line, "%s %s %s %d %lld bytes %.1f ms", x->id, x->method, x->path,
-                       x->status, (long long)x->bytes_out, 1e3 * (now - x->begun_s));
+    glyd_status status = glyd_buf_print(&line, "%s ", x->id);
+    if (status == GLYD_OK)
+        status = print_plain(&line, x->method);
+    if (status == GLYD_OK)
+        status = glyd_buf_append(&line, " ", 1);
+    if (status == GLYD_OK)
+        status = print_plain(&line, x->path);
+    if (status == GLYD_OK)
+        status = glyd_buf_print(&line, " %d %lld bytes %.1f ms", x->status, (long long)x->bytes_out,
+                                1e3 * (now - x->begun_s));
     if (status == GLYD_OK && x->finish)
         status = glyd_buf_print(&line, ", prompt %d cached %d, answer %d, %s", x->n_prompt,
                                 x->n_cached, x->n_tokens, x->finish);
