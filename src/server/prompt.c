@@ -107,7 +107,8 @@ bool glyd_prompt_variables_read(glyd_exchange *x, const json_t *effort, const ch
     if (!effort)
         return true;
     for (size_t i = 0; text && i < sizeof efforts / sizeof *efforts; i++)
-        is_known = is_known || strcmp(text, efforts[i]) == 0;
+        is_known = is_known || (strcmp(text, efforts[i]) == 0 &&
+                                strlen(efforts[i]) == json_string_length(effort));
     if (!is_known) {
         glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, param,
                            "%s must be none, minimal, low, medium, high, xhigh or max.", param);

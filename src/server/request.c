@@ -120,6 +120,10 @@ bool glyd_request_text(glyd_exchange *x, const json_t *object, const char *name,
         glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, name, "%s must be a string.", name);
         return false;
     }
+    if (strlen(json_string_value(v)) != json_string_length(v)) {
+        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, name, "%s has a NUL character.", name);
+        return false;
+    }
     *value = json_string_value(v);
     return true;
 }
