@@ -55,6 +55,7 @@ struct glyd_exchange {
     bool is_too_large, is_crowded; /* the body; crowded: others' leave no room for it */
     size_t body_counted;           /* of its bytes, in the server's n_body_bytes */
     bool is_old;                   /* HTTP/1.0 */
+    bool is_ambiguous;             /* its header; nothing more is read from the connection */
     json_t *request;               /* the body as an object, for routes that take one */
 
     pthread_mutex_t lock; /* of what follows */

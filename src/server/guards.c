@@ -188,10 +188,42 @@ static void set_id(glyd_exchange *x, const char *given)
         snprintf(x->id + 2 * i, 3, "%02x", bytes[i]);
 }
 
+typedef struct header_counts {
+    int hosts, origins, lengths, encodings;
+} header_counts;
+
+static enum MHD_Result count_header(void *arg, enum MHD_ValueKind kind, const char *name,
+                                    const char *value)
+{
+    header_counts *n = arg;
+    (void)kind, (void)value;
+    n->hosts += strcasecmp(name, "Host") == 0;
+    n->origins += strcasecmp(name, "Origin") == 0;
+    n->lengths += strcasecmp(name, "Content-Length") == 0;
+    n->encodings += strcasecmp(name, "Transfer-Encoding") == 0;
+    return MHD_YES;
+}
+
+/* Whether a proxy may have read the header otherwise than this server: another end of the body, or
+ * another host. What follows on the connection cannot be trusted then (RFC 9112, 3.2 and 6.3). */
+static bool is_ambiguous(struct MHD_Connection *connection)
+{
+    header_counts n = {0};
+    (void)MHD_get_connection_values(connection, MHD_HEADER_KIND, count_header, &n);
+    return n.hosts > 1 || n.origins > 1 || n.lengths + n.encodings > 1;
+}
+
 bool glyd_guards_pass(glyd_exchange *x, struct MHD_Connection *c, bool needs_key)
 {
     const char *host = header_of(c, "Host");
     set_id(x, header_of(c, "X-Request-Id"));
+    x->is_ambiguous = is_ambiguous(c);
+    if (x->is_ambiguous) {
+        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, NULL,
+                           "Only one of Host, one of Origin, and one of Content-Length and "
+                           "Transfer-Encoding is allowed.");
+        return false;
+    }
     if (!check_host(x, host) || !check_origin(x, host, header_of(c, "Origin")))
         return false;
     bool is_preflight = strcmp(x->method, "OPTIONS") == 0;

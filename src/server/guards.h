@@ -3,6 +3,7 @@
  * Host       localhost, a plain address or an allowed name; any other is 421. A page of another
  *            site that had its name point here (DNS rebinding) is told apart by that.
  * Origin     absent, the server's own page or an allowed one; any other is 403.
+ * Twice      Host, Origin, or a length of the body: 400, and the connection is closed.
  * Key        "Authorization: Bearer KEY" or "x-api-key: KEY"; a wrong or absent one is 401.
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -66,6 +66,8 @@ static ssize_t read_stream(void *arg, uint64_t at, char *buf, size_t max)
 static void add_headers(const glyd_exchange *x, struct MHD_Response *response)
 {
     char text[16];
+    if (x->is_ambiguous)
+        MHD_add_response_header(response, "Connection", "close");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
     MHD_add_response_header(response, "X-Request-Id", x->id);
     if (x->content_type && x->out.bytes + (x->phase == GLYD_PHASE_STREAMING) > 0)
@@ -250,6 +252,8 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *connection, 
         snprintf(x->path, sizeof x->path, "%s", url);
         glyd_watcher_begin(server->watcher, x->link, x);
         open_exchange(x, connection);
+        if (x->is_ambiguous)
+            return queue_response(x, connection);
         if (x->phase == GLYD_PHASE_READING && is_announced_too_large(connection)) {
             fail_too_large(x);
             return queue_response(x, connection);
