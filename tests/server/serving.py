@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("GLYD_PROGRAM", str(ROOT / "build/release/glyd"))
 REAL = Path(os.environ.get("GLYD_TEST_MODEL", ROOT / "model/SmolLM2-135M-Instruct"))
 START_S = 60
+ASK_S = 600  # sanitizers make prompts of thousands of tokens take minutes
 
 
 class Reply:
@@ -51,6 +52,7 @@ class Server:
     def __init__(self, model, *args, env=None):
         command = [PROGRAM, "serve", str(model), "--port", "0", *map(str, args)]
         self.process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True,
+                                        errors="backslashreplace",
                                         env={**os.environ, **(env or {})})
         self.log, self.port = [], None
         self.started = threading.Event()
@@ -94,7 +96,7 @@ class Server:
         assert not told, "".join(self.log[self.log.index(told[0]):][:60])
         return code
 
-    def ask(self, method, path, body=None, headers=None, timeout=120):
+    def ask(self, method, path, body=None, headers=None, timeout=ASK_S):
         """One request on a connection of its own. `body`: bytes, or what JSON can say."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
         if body is not None and not isinstance(body, bytes):

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 import json
+import re
 import socket
 import subprocess
 import time
@@ -229,6 +230,28 @@ def test_what_is_not_http(small, data):
     assert small.get("/health").status == 200
 
 
+TWO_BODIES = (b"{}   GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+
+
+@pytest.mark.parametrize("headers", [
+    b"Content-Length: 5\r\nContent-Length: 50", b"Content-Length: 5\r\nTransfer-Encoding: chunked",
+    b"Content-Length: 0\r\ncontent-length: 0", b"Host: evil.example\r\nContent-Length: 5",
+    b"Origin: http://localhost\r\nOrigin: http://evil.example\r\nContent-Length: 5"])
+def test_ambiguous_headers(small, headers):
+    """Nothing after such a header is taken for another request."""
+    reply = small.raw(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + headers +
+                      b"\r\n\r\n" + TWO_BODIES)
+    assert reply.startswith(b"HTTP/1.1 400 ") and reply.count(b"HTTP/1.1") == 1
+    assert b"Connection: close" in reply and b"Only one of" in reply
+
+
+def test_nul_characters(small):
+    for name, value in (("model", "tiny\0"), ("reasoning_effort", "low\0"), ("chat_template", "a\0b")):
+        reply = small.chat("hi", max_tokens=1, **{name: value})
+        assert reply.status == 400 and reply.json["error"]["param"] == name
+    assert small.chat("a\0b", max_tokens=1, stop="\0").status == 200
+
+
 def test_slow_clients_hold_no_worker(small):
     half = [small.connect() for _ in range(50)]
     for i, sock in enumerate(half):
@@ -252,6 +275,22 @@ def test_keep_alive(small):
             while b"\r\n\r\n" not in reply or not reply.endswith(b"}"):
                 reply += sock.recv(4096)
             assert reply.startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_log_cannot_be_forged(tiny_folder):
+    """What a client writes stays on its line, and plain."""
+    with Server(tiny_folder) as server:
+        for path in ("/a%0d%0a2026-12-01%20forged", "/%1b%5b2J", "/%c2%9b%ff", "/a%2541", "/b c"):
+            server.raw(b"GET " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\n"
+                       b"Connection: close\r\n\r\n")
+        server.raw(b"G\x1bT\xff /method HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        server.stop()
+        log = "".join(server.log)
+        assert len(re.findall(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [0-9a-f]{32} G", log, re.M)) == log.count(" bytes ")
+        assert not re.search("^2026-12-01 forged", log, re.M)
+        assert re.fullmatch(r"[\n\x20-\x7e]*", log)
+        for path in ("/a%0D%0A2026-12-01%20forged 404", "/%1B[2J 404", "/%C2%9B%FF 404", "/a%2541 404"):
+            assert path in log, log
 
 
 def test_nothing_said_is_logged(tiny_folder):
