@@ -268,6 +268,14 @@ static void set_finish(glyd_sequence *s)
     }
 }
 
+static void fail_cut_off(glyd_generation *g)
+{
+    glyd_error error;
+    glyd_error_set(&error, GLYD_E_CANCELLED,
+                   "The server is shutting down: the answer was cut off.");
+    glyd_generation_fail(g, &error);
+}
+
 static bool is_cancelled(glyd_generation *g)
 {
     pthread_mutex_lock(&g->flow->lock);
@@ -297,11 +305,8 @@ static void end_sequence(glyd_sequence *s)
     glyd_error error;
     if (s->result.finish == GLYD_FINISH_ERROR)
         glyd_generation_fail(g, &s->result.error);
-    if (s->result.finish == GLYD_FINISH_CANCELLED && !feed->has_stopped && !is_cancelled(g)) {
-        glyd_error_set(&error, GLYD_E_CANCELLED,
-                       "The server is shutting down: the answer was cut off.");
-        glyd_generation_fail(g, &error);
-    }
+    if (s->result.finish == GLYD_FINISH_CANCELLED && !feed->has_stopped && !is_cancelled(g))
+        fail_cut_off(g);
     if (!g->flow->has_failed && s->answer && glyd_answer_finish(s->answer, &error) != GLYD_OK)
         glyd_generation_fail(g, &error);
     if (!g->flow->has_failed) {
@@ -381,6 +386,10 @@ static void submit_more(glyd_generation *g)
         glyd_status status = submit(&g->sequences[flow->n_submitted], &error);
         if (status == GLYD_E_BUSY && flow->n_submitted > flow->n_ended)
             return;
+        if (status == GLYD_E_CANCELLED) {
+            fail_cut_off(g);
+            return;
+        }
         if (status != GLYD_OK) {
             glyd_generation_fail(g, &error);
             return;

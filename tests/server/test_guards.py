@@ -170,7 +170,7 @@ def test_a_large_body(small):
     announced = b"POST /v1/chat/completions HTTP/1.1\r\nHost: a.localhost\r\n" \
                 b"Content-Length: 40000000\r\n\r\n"
     assert small.raw(announced).startswith(b"HTTP/1.1 413 ")
-    chunked = b"POST /v1/completions HTTP/1.1\r\nHost: a.localhost\r\n" \
+    chunked = b"POST /v1/completions HTTP/1.1\r\nHost: a.localhost\r\nConnection: close\r\n" \
               b"Transfer-Encoding: chunked\r\n\r\n"
     block = b"%x\r\n" % (1 << 20) + b"a" * (1 << 20) + b"\r\n"
     assert small.raw(chunked + 34 * block + b"0\r\n\r\n").startswith(b"HTTP/1.1 413 ")

@@ -73,13 +73,26 @@ def test_the_end_finishes_what_runs(tiny_folder, how):
     with Server(tiny_folder) as server:
         replies = []
         thread = threading.Thread(target=lambda: replies.append(
-            server.complete("a", n=64, max_tokens=300, ignore_eos=True)))
+            server.complete("a", n=64, max_tokens=100, ignore_eos=True)))
         thread.start()
         server.wait_running()
         assert server.stop(how) == 0
         thread.join()
-        assert replies[0].status == 200 and replies[0].json["usage"]["completion_tokens"] == 64 * 300
+        assert replies[0].status == 200 and replies[0].json["usage"]["completion_tokens"] == 64 * 100
         assert "cut off" not in "".join(server.log)
+
+
+def test_what_cannot_begin_any_more_is_told(tiny_folder):
+    """Most of a request's sequences wait outside the full queue when the end comes."""
+    with Server(tiny_folder, "--parallel", 1, "--queue", 1) as server:
+        replies = []
+        thread = threading.Thread(target=lambda: replies.append(
+            server.complete("a", n=64, max_tokens=400, ignore_eos=True)))
+        thread.start()
+        server.wait_running()
+        assert server.stop() == 0
+        thread.join()
+        assert replies[0].status == 503 and "was cut off" in replies[0].error
 
 
 @pytest.mark.parametrize("stream", [False, True])
