@@ -101,7 +101,7 @@ static json_t *combine_lists(const json_t *a, const json_t *b, bool is_union)
 }
 
 /* The names of those types that both lists have; "integer" is a kind of "number". */
-static json_t *combine_types(glyd_schema *s, json_t *a, json_t *b)
+static glyd_status combine_types(glyd_schema *s, json_t *a, json_t *b, json_t **result)
 {
     static const struct {
         const char *name;
@@ -112,21 +112,25 @@ static json_t *combine_types(glyd_schema *s, json_t *a, json_t *b)
                  {"object", GLYD_TYPE_OBJECT}};
     unsigned x = 0, y = 0;
     json_t *both = NULL, *in_a = json_pack("{sO}", "type", a), *in_b = json_pack("{sO}", "type", b);
-    if (in_a && in_b && glyd_schema_types(s, in_a, &x) == GLYD_OK &&
-        glyd_schema_types(s, in_b, &y) == GLYD_OK)
-        both = json_array();
+    glyd_status status = in_a && in_b ? glyd_schema_types(s, in_a, &x) : no_memory(s);
+    if (status == GLYD_OK)
+        status = glyd_schema_types(s, in_b, &y);
+    if (status == GLYD_OK && !(both = json_array()))
+        status = no_memory(s);
     for (size_t i = 0; both && i < sizeof names / sizeof *names; i++) {
         if ((x & y & names[i].type) &&
             json_array_append_new(both, json_string(names[i].name)) != 0) {
             json_decref(both);
             both = NULL;
+            status = no_memory(s);
         }
         if (x & y & names[i].type & GLYD_TYPE_NUMBER)
             y &= ~(unsigned)GLYD_TYPE_INTEGER;
     }
     json_decref(in_a);
     json_decref(in_b);
-    return both;
+    *result = both;
+    return status;
 }
 
 /* The names that two closed objects know must be the same, or one would refuse the other's. */
@@ -177,12 +181,12 @@ static glyd_status merge_keyword(glyd_schema *s, const char *key, json_t *a, jso
     }
     if (strcmp(key, "nullable") == 0)
         *result = json_false();
-    else if (strcmp(key, "required") == 0)
+    else if (strcmp(key, "required") == 0 && json_is_array(a) && json_is_array(b))
         *result = combine_lists(a, b, true);
     else if (strcmp(key, "enum") == 0 && json_is_array(a) && json_is_array(b))
         *result = combine_lists(a, b, false);
     else if (strcmp(key, "type") == 0)
-        *result = combine_types(s, a, b);
+        return combine_types(s, a, b, result);
     else if ((is_lower_bound(key) || is_upper_bound(key)) && json_is_number(a) && json_is_number(b))
         *result = json_incref(
             (json_number_value(a) > json_number_value(b)) == is_lower_bound(key) ? a : b);

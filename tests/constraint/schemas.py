@@ -326,6 +326,8 @@ REFUSED = [
     ({"oneOf": [obj({"a": I}), obj({"a": I, "b": S})]}, UNSUPPORTED, "#/oneOf"),
     ({"oneOf": [S, {"properties": {"a": I}}]}, UNSUPPORTED, "#/oneOf"),
     ({"allOf": [{"pattern": "a"}, {"pattern": "b"}]}, UNSUPPORTED, "pattern"),
+    ({"type": "^(", "anyOf": [{"type": "null"}, I]}, WRONG, "name of a type"),
+    ({"allOf": [{"required": "a"}, {"required": ["b"]}]}, UNSUPPORTED, "required"),
     ({"allOf": [obj({"a": I}, additionalProperties=False), obj({"b": I})]}, UNSUPPORTED,
      "additionalProperties"),
     ({"enum": ["a"], "minLength": 1}, UNSUPPORTED, "#/minLength"),
