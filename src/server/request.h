@@ -17,6 +17,7 @@ bool glyd_request_real(glyd_exchange *x, const json_t *object, const char *name,
 bool glyd_request_int(glyd_exchange *x, const json_t *object, const char *name, int64_t min,
                       int64_t max, int64_t *value);
 bool glyd_request_bool(glyd_exchange *x, const json_t *object, const char *name, bool *value);
+/* Names, templates and the like: a text with a NUL character is refused. */
 bool glyd_request_text(glyd_exchange *x, const json_t *object, const char *name,
                        const char **value);
 

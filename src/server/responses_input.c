@@ -106,15 +106,17 @@ static bool add_item(glyd_exchange *x, json_t *messages, const json_t *item)
 json_t *glyd_responses_messages(glyd_exchange *x)
 {
     const json_t *input = glyd_request_member(x->request, "input"), *item;
-    const char *instructions = NULL;
+    const json_t *instructions = glyd_request_member(x->request, "instructions");
     size_t i;
-    if (!glyd_request_text(x, x->request, "instructions", &instructions))
+    if (instructions && !json_is_string(instructions)) {
+        (void)wrong(x, "instructions", "instructions must be a %s.", "string");
         return NULL;
+    }
     json_t *messages = json_array();
     bool is_added = messages != NULL;
     if (instructions)
         is_added = glyd_array_add(
-            messages, json_pack("{s:s, s:s}", "role", "system", "content", instructions));
+            messages, json_pack("{s:s, s:O}", "role", "system", "content", instructions));
     if (json_is_string(input)) {
         is_added = is_added && glyd_array_add(messages, json_pack("{s:s, s:O}", "role", "user",
                                                                   "content", input));

@@ -10,19 +10,19 @@
 
 static bool encode_text(glyd_exchange *x, glyd_ids *ids)
 {
-    const char *text = NULL;
+    const json_t *prompt = glyd_request_member(x->request, "prompt");
     bool adds_special = true;
     glyd_error error;
-    if (!glyd_request_text(x, x->request, "prompt", &text) ||
-        !glyd_request_bool(x, x->request, "add_special_tokens", &adds_special))
+    if (!glyd_request_bool(x, x->request, "add_special_tokens", &adds_special))
         return false;
-    if (!text) {
-        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, "prompt", "prompt or messages is needed.");
+    if (!json_is_string(prompt)) {
+        glyd_exchange_fail(x, MHD_HTTP_BAD_REQUEST, "prompt",
+                           prompt ? "prompt must be a string." : "prompt or messages is needed.");
         return false;
     }
-    size_t bytes = json_string_length(json_object_get(x->request, "prompt"));
     unsigned flags = GLYD_ENCODE_PARSE_SPECIAL | (adds_special ? GLYD_ENCODE_ADD_SPECIAL : 0);
-    if (glyd_tokenizer_encode(x->server->tokenizer, text, bytes, flags, ids, &error) == GLYD_OK)
+    if (glyd_tokenizer_encode(x->server->tokenizer, json_string_value(prompt),
+                              json_string_length(prompt), flags, ids, &error) == GLYD_OK)
         return true;
     glyd_exchange_fail_status(x, "prompt", &error);
     return false;

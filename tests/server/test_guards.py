@@ -250,6 +250,14 @@ def test_nul_characters(small):
         reply = small.chat("hi", max_tokens=1, **{name: value})
         assert reply.status == 400 and reply.json["error"]["param"] == name
     assert small.chat("a\0b", max_tokens=1, stop="\0").status == 200
+    assert small.post("/tokenize", {"prompt": "a\0b"}).json["count"] == 3
+
+    def length(text):
+        reply = small.post("/v1/responses", {"input": "a", "instructions": text, "max_output_tokens": 1})
+        return reply.json["usage"]["input_tokens"]
+
+    assert length("a\0bc") == length("abcd")
+    assert small.post("/v1/responses", {"input": "a", "instructions": 5}).status == 400
 
 
 def test_slow_clients_hold_no_worker(small):
