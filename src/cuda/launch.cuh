@@ -42,13 +42,28 @@ static inline packed_arrays arrays_of(const glyd_matrix *m, const uint8_t *codes
 }
 
 /* The attribute that lets a kernel start before those in front of it have ended: it then waits by
- * itself before it reads tokens or writes results. Not where the codes are being decoded into the
- * workspace just before. Returns the number of attributes set. */
-static inline unsigned launch_early(const glyd_gpu_config *config, cudaLaunchAttribute *attribute)
+ * itself before it reads tokens or writes results. From sm_90. */
+static inline cudaLaunchAttribute launch_early(void)
 {
-    attribute->id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute->val.programmaticStreamSerializationAllowed = 1;
-    return config->expand ? 0 : 1;
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    return attribute;
+}
+
+/* The current device's number of SMs and its capability, 10 * major + minor. */
+static inline glyd_status device_of(const char *what, int *n_sms, int *capability, glyd_error *err)
+{
+    int device, major, minor;
+    GLYD_TRY(cuda_status(cudaGetDevice(&device), what, err));
+    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(n_sms, cudaDevAttrMultiProcessorCount, device),
+                         what, err));
+    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+                         what, err));
+    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+                         what, err));
+    *capability = 10 * major + minor;
+    return GLYD_OK;
 }
 
 /* What the copy engine brings, each in boxes; what lies outside an array reads as zero.
@@ -61,5 +76,34 @@ typedef struct linear_maps {
 glyd_status glyd_k_linear_maps(const glyd_gpu_linear_args *args, const uint8_t *codes,
                                int token_tile, int box_blocks, int box_tiles, linear_maps *maps,
                                glyd_error *err);
+
+/* Launch a product's kernel(maps, args) as `config` says; `cluster` may be NULL. It starts early,
+ * but not where the codes are being decoded into the workspace just before. */
+template <typename Args>
+static glyd_status launch_product(void (*kernel)(linear_maps, Args), dim3 grid, const dim3 *cluster,
+                                  const glyd_gpu_config *config, const linear_maps &maps,
+                                  const Args &args, cudaStream_t stream, glyd_error *err)
+{
+    GLYD_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                              config->shared_bytes),
+                         "linear", err));
+    cudaLaunchAttribute attributes[2] = {};
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = grid;
+    launch.blockDim = dim3((unsigned)config->threads);
+    launch.dynamicSmemBytes = (size_t)config->shared_bytes;
+    launch.stream = stream;
+    launch.attrs = attributes;
+    if (cluster) {
+        cudaLaunchAttribute *attribute = &attributes[launch.numAttrs++];
+        attribute->id = cudaLaunchAttributeClusterDimension;
+        attribute->val.clusterDim.x = cluster->x;
+        attribute->val.clusterDim.y = cluster->y;
+        attribute->val.clusterDim.z = cluster->z;
+    }
+    if (!config->expand)
+        attributes[launch.numAttrs++] = launch_early();
+    return cuda_status(cudaLaunchKernelEx(&launch, kernel, maps, args), "linear", err);
+}
 
 #endif

@@ -72,22 +72,6 @@ glyd_status glyd_k_linear_maps(const glyd_gpu_linear_args *args, const uint8_t *
     return encode_map(encode, &code, codes, &maps->codes, err);
 }
 
-/* The current device's number of SMs and capability. */
-static glyd_status device_shape(glyd_gpu_shape *shape, glyd_error *err)
-{
-    int device, major, minor;
-    GLYD_TRY(cuda_status(cudaGetDevice(&device), "device", err));
-    GLYD_TRY(
-        cuda_status(cudaDeviceGetAttribute(&shape->n_sms, cudaDevAttrMultiProcessorCount, device),
-                    "device", err));
-    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-                         "device", err));
-    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
-                         "device", err));
-    shape->capability = 10 * major + minor;
-    return glyd_gpu_capability_check(major, minor, err);
-}
-
 extern "C" glyd_status glyd_gpu_linear_with(const glyd_gpu_linear_args *args,
                                             const glyd_gpu_config *config, void *stream,
                                             glyd_error *err)
@@ -126,7 +110,8 @@ extern "C" glyd_status glyd_gpu_linear(const glyd_gpu_linear_args *args, void *s
     shape.run_blocks = w->run_blocks;
     shape.tokens = args->tokens;
     shape.slices = args->plan.slices;
-    GLYD_TRY(device_shape(&shape, err));
+    GLYD_TRY(device_of("device", &shape.n_sms, &shape.capability, err));
+    GLYD_TRY(glyd_gpu_capability_check(shape.capability / 10, shape.capability % 10, err));
     glyd_gpu_config config;
     glyd_gpu_config_for(&shape, &config);
     return glyd_gpu_linear_with(args, &config, stream, err);

@@ -570,19 +570,8 @@ template <int NT, glyd_gpu_codes FROM>
 static glyd_status few_launch(const few_args &p, const glyd_gpu_config *config,
                               const linear_maps &maps, cudaStream_t stream, glyd_error *err)
 {
-    auto kernel = linear_few_kernel<NT, FROM>;
-    GLYD_TRY(cuda_status(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              config->shared_bytes),
-                         "linear", err));
-    cudaLaunchAttribute early;
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = dim3((unsigned)config->grid_rows, (unsigned)config->grid_tokens);
-    launch.blockDim = dim3((unsigned)config->threads);
-    launch.dynamicSmemBytes = (size_t)config->shared_bytes;
-    launch.stream = stream;
-    launch.attrs = &early;
-    launch.numAttrs = launch_early(config, &early);
-    return cuda_status(cudaLaunchKernelEx(&launch, kernel, maps, p), "linear", err);
+    dim3 grid((unsigned)config->grid_rows, (unsigned)config->grid_tokens);
+    return launch_product(linear_few_kernel<NT, FROM>, grid, NULL, config, maps, p, stream, err);
 }
 
 template <glyd_gpu_codes FROM>

@@ -536,24 +536,9 @@ template <int N, int WGS>
 static glyd_status walk_launch(const walk_args &p, const glyd_gpu_config *config,
                                const linear_maps &maps, cudaStream_t stream, glyd_error *err)
 {
-    GLYD_TRY(cuda_status(cudaFuncSetAttribute(linear_walk_kernel<N, WGS>,
-                                              cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                              config->shared_bytes),
-                         "linear", err));
-    cudaLaunchAttribute attributes[2] = {};
-    attributes[0].id = cudaLaunchAttributeClusterDimension;
-    attributes[0].val.clusterDim.x = (unsigned)p.pair;
-    attributes[0].val.clusterDim.y = 1;
-    attributes[0].val.clusterDim.z = (unsigned)p.slices;
-    cudaLaunchConfig_t launch = {};
-    launch.gridDim = dim3((unsigned)(p.walkers * p.pair), 1, (unsigned)p.slices);
-    launch.blockDim = dim3((unsigned)config->threads);
-    launch.dynamicSmemBytes = (size_t)config->shared_bytes;
-    launch.stream = stream;
-    launch.attrs = attributes;
-    launch.numAttrs = 1 + launch_early(config, &attributes[1]);
-    return cuda_status(cudaLaunchKernelEx(&launch, linear_walk_kernel<N, WGS>, maps, p), "linear",
-                       err);
+    dim3 grid((unsigned)(p.walkers * p.pair), 1, (unsigned)p.slices);
+    dim3 cluster((unsigned)p.pair, 1, (unsigned)p.slices);
+    return launch_product(linear_walk_kernel<N, WGS>, grid, &cluster, config, maps, p, stream, err);
 }
 
 extern "C" glyd_status glyd_k_linear_walk(const glyd_gpu_linear_args *args,

@@ -260,12 +260,8 @@ static glyd_status unpack_launch(const glyd_matrix *m, unpack_args *p, cudaStrea
                                  glyd_error *err)
 {
     bool streams = m->layout == GLYD_LAYOUT_MMA;
-    int device, n_sms, major;
-    GLYD_TRY(cuda_status(cudaGetDevice(&device), "unpack", err));
-    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&n_sms, cudaDevAttrMultiProcessorCount, device),
-                         "unpack", err));
-    GLYD_TRY(cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
-                         "unpack", err));
+    int n_sms, capability;
+    GLYD_TRY(device_of("unpack", &n_sms, &capability, err));
     p->w = arrays_of(m, m->array[GLYD_ARRAY_CODES].data);
     p->run_blocks = streams ? m->run_blocks : plane_run_blocks(p->tiles, p->w.blocks, n_sms);
     p->runs = (int)glyd_runs_of(p->w.blocks, p->run_blocks);
@@ -278,16 +274,14 @@ static glyd_status unpack_launch(const glyd_matrix *m, unpack_args *p, cudaStrea
             cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
             "unpack", err));
     }
-    cudaLaunchAttribute early = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute early = launch_early();
     cudaLaunchConfig_t launch = {};
     launch.gridDim = dim3((unsigned)((tasks + WARPS - 1) / WARPS));
     launch.blockDim = dim3(WARPS * 32);
     launch.dynamicSmemBytes = bytes;
     launch.stream = stream;
     launch.attrs = &early;
-    launch.numAttrs = major >= 9 ? 1 : 0;
+    launch.numAttrs = capability >= 90 ? 1 : 0;
     return cuda_status(cudaLaunchKernelEx(&launch, kernel, *p), "unpack", err);
 }
 
