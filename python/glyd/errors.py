@@ -100,14 +100,7 @@ class NoDeviceError(GlydError, RuntimeError):
     status = 41
 
 
-BY_STATUS = {
-    kind.status: kind
-    for kind in (
-        ArgumentError, UnsupportedError, LimitError, CancelledError, ExistsError, BusyError,
-        CorruptError, FormatError, MismatchError, NoMemoryError, InputOutputError, NotFoundError,
-        NoSpaceError, DeviceError, NoDeviceError,
-    )
-}
+BY_STATUS = {kind.status: kind for kind in GlydError.__subclasses__()}
 
 
 def of_status(status, text):
