@@ -10,12 +10,10 @@ compares every log-probability as tests/vllm/gpu_same_bits.py does.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
-import contextlib
 import csv
 import datetime
 import statistics
 import sys
-import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/vllm"))
@@ -85,23 +83,16 @@ def measure(engines, table, args):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--shape", default="qwen3-8b", choices=gpu_engine.SHAPES)
+    gpu_engine.add_options(parser, kv_bytes=45 * 10**9)
     parser.add_argument("--layout", default="mma12")
-    parser.add_argument("--eager", action="store_true")
     parser.add_argument("--bits", action="store_true")
     parser.add_argument("--requests", type=int, default=1, help="0: leave the requests out")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kv-bytes", type=int, default=45 * 10**9)
     parser.add_argument("--commit", default="")
     parser.add_argument("--csv", type=Path)
-    parser.add_argument("--logs", type=Path, default=Path(tempfile.gettempdir()))
     args = parser.parse_args()
     table = Table(args.shape, args.layout, args.commit)
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        def start(name, **more):
-            return stack.enter_context(gpu_engine.Running(
-                name, Path(folder) / name, args.logs / f"{args.shape}-{name}.log", args.shape,
-                eager=args.eager, kv_bytes=args.kv_bytes, **more))
+    with gpu_engine.side_by_side(args) as start:
         engines = [start("bf16"), start(args.layout, quantization="glyd",
                                         options={"layout": args.layout})]
         for engine in engines:

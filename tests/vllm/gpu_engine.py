@@ -8,6 +8,7 @@ process.
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
+import contextlib
 import hashlib
 import json
 import math
@@ -16,6 +17,7 @@ import random
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 import zlib
 from pathlib import Path
@@ -279,6 +281,25 @@ class Running:
         except subprocess.TimeoutExpired:
             self.process.kill()
         self.log.close()
+
+
+def add_options(parser, kv_bytes):
+    """Options of those who run engines side by side. `kv_bytes`: what one holds unless told."""
+    parser.add_argument("--shape", default="qwen3-8b", choices=SHAPES)
+    parser.add_argument("--eager", action="store_true")
+    parser.add_argument("--kv-bytes", type=int, default=kv_bytes)
+    parser.add_argument("--logs", type=Path, default=Path(tempfile.gettempdir()))
+
+
+@contextlib.contextmanager
+def side_by_side(args, environment=None):
+    """start(name, quantization=, options=) -> Running, by those options; all end with the `with`."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+        def start(name, **more):
+            return stack.enter_context(Running(
+                name, Path(folder) / name, args.logs / f"{args.shape}-{name}.log", args.shape,
+                eager=args.eager, kv_bytes=args.kv_bytes, environment=environment, **more))
+        yield start
 
 
 if __name__ == "__main__":

@@ -15,10 +15,7 @@ are held in. TORCHINDUCTOR_DETERMINISTIC=1 has it choose without timing, and is 
 SPDX-License-Identifier: Apache-2.0
 """
 import argparse
-import contextlib
 import sys
-import tempfile
-from pathlib import Path
 
 import gpu_engine
 
@@ -37,19 +34,12 @@ def compare(bf16, packed, out=sys.stdout):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--shape", default="qwen3-8b", choices=gpu_engine.SHAPES)
+    gpu_engine.add_options(parser, kv_bytes=8 << 30)
     parser.add_argument("--layouts", default="mma12")
-    parser.add_argument("--eager", action="store_true")
     parser.add_argument("--timed-choices", action="store_true")
-    parser.add_argument("--kv-bytes", type=int, default=8 << 30)
-    parser.add_argument("--logs", type=Path, default=Path(tempfile.gettempdir()))
     args = parser.parse_args()
     environment = {} if args.timed_choices else {"TORCHINDUCTOR_DETERMINISTIC": "1"}
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        def start(name, **more):
-            return stack.enter_context(gpu_engine.Running(
-                name, Path(folder) / name, args.logs / f"{args.shape}-{name}.log", args.shape,
-                eager=args.eager, kv_bytes=args.kv_bytes, environment=environment, **more))
+    with gpu_engine.side_by_side(args, environment) as start:
         engines = [start("bf16")]
         engines += [start("bf16-again")] if args.timed_choices else []
         engines += [start(layout, quantization="glyd", options={"layout": layout})
