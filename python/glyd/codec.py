@@ -16,6 +16,7 @@ from . import _lib, errors
 
 ALIGN = 256  # of each array in a buffer: what cudaMalloc gives, and glyd_gpu.h asks for at most
 LAYOUTS = ("mma", "mma12", "bf16")
+NOT_SMALLER = "packing would not make it smaller"  # why pack_tensor gave layout bf16
 
 
 def _torch_of(value):
@@ -291,6 +292,13 @@ def unpack_tensor(packed, start=0, stop=None, out=None):
         with _lib.pool as pool:
             _lib.call(_lib.cpu().glyd_unpack, byref(m), start, rows, pointer, stride, pool)
     return out
+
+
+def is_packed_of(packed, tensor):
+    """Whether a packed matrix, on its device, decodes to all bits of a torch tensor."""
+    import torch
+    back = unpack_tensor(packed)
+    return torch.equal(back.view(torch.int16), tensor.contiguous().view(torch.int16))
 
 
 def _target(packed, out, rows):

@@ -20,9 +20,9 @@ from transformers.utils.quantization_config import QuantizationConfigMixin
 
 from . import errors
 from . import nn as packed_nn
-from .codec import _layout_number, pack_tensor, verify as verify_save
-from .model import (NOT_SMALLER, _WHY_LEFT, compare, is_skipped, log_left, why_not,
-                    why_not_tensor)
+from .codec import NOT_SMALLER, _layout_number, pack_tensor
+from .codec import verify as verify_save
+from .model import _WHY_LEFT, compare, is_skipped, log_left, why_not, why_not_tensor
 from .nn import PackedWeight, _Packed, parameter
 from .ops import Weight
 from .save import Save, is_save

@@ -15,7 +15,7 @@ import torch
 
 from . import _lib, errors
 from . import nn as packed_nn
-from .codec import _layout_number, pack_tensor, report_dict, unpack_tensor
+from .codec import NOT_SMALLER, _layout_number, is_packed_of, pack_tensor, report_dict
 from .nn import PackedWeight
 from .ops import Weight
 
@@ -99,9 +99,6 @@ def why_not_tensor(tensor):
     return None
 
 
-NOT_SMALLER = "packing would not make it smaller"
-
-
 def compress(model, layout="auto", exact=True, skip=(), verify=False):
     """Pack the weights of a model's Linears and Embeddings in place; return the model.
 
@@ -159,8 +156,7 @@ def _compress_one(users, layout, exact, skip, verify, left):
 
 def compare(name, tensor, packed):
     """CorruptError unless a packed matrix has all bits of the tensor it was made from."""
-    again = unpack_tensor(packed)
-    if not torch.equal(again.view(torch.int16), tensor.contiguous().view(torch.int16)):
+    if not is_packed_of(packed, tensor):
         raise errors.CorruptError(f"{name}: unpacked, it differs from what was packed")
 
 

@@ -18,13 +18,12 @@ refused. The modules' own forward multiplies from the packed weights.
 SPDX-License-Identifier: Apache-2.0
 """
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.utils._pytree import tree_map
 
 from . import _lib, errors
 from .codec import Packed, check, pack_tensor, unpack_tensor
-from .ops import Weight
+from .ops import Weight, lookup
 
 _aten = torch.ops.aten
 _SAME = (_aten.detach.default, _aten.alias.default)
@@ -211,10 +210,7 @@ class Embedding(_Packed, nn.Embedding):
     """nn.Embedding with a packed weight. Ids outside it: an IndexError on the CPU, zeros on a GPU."""
 
     def forward(self, input):
-        if torch.compiler.is_compiling():  # why: glyd.ops
-            place, rows = torch.ops.glyd.embedding_rows(input, self.descriptor, self.embedding_dim)
-            return F.embedding(place, rows)
-        return torch.ops.glyd.embedding(input, self.descriptor, self.embedding_dim)
+        return lookup(input, self.descriptor, self.embedding_dim)
 
 
 # Subclasses of nn.Embedding whose forward is nn.Embedding's, times a scale.

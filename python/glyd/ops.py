@@ -383,6 +383,14 @@ def _unpack_fake(descriptor, rows, cols):
 
 
 # --- glyd::embedding ---
+def lookup(ids, descriptor, cols):
+    """Rows of an embedding, for a module's forward: in a compiled one as inductor is to see it."""
+    if torch.compiler.is_compiling():
+        place, rows = torch.ops.glyd.embedding_rows(ids, descriptor, cols)
+        return F.embedding(place, rows)
+    return torch.ops.glyd.embedding(ids, descriptor, cols)
+
+
 def _check_embedding(ids, weight, cols):
     if ids.dtype not in (torch.int64, torch.int32):
         raise errors.ArgumentError(f"ids are {ids.dtype}, not torch.int64 or torch.int32")

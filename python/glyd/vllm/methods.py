@@ -10,7 +10,6 @@ SPDX-License-Identifier: Apache-2.0
 import weakref
 
 import torch
-import torch.nn.functional as F
 from vllm.model_executor.layers.linear import (LinearMethodBase, UnquantizedLinearMethod,
                                                register_weight_loader_v2_supported_method)
 from vllm.model_executor.layers.quantization.base_config import QuantizeMethodBase
@@ -20,15 +19,14 @@ from vllm.model_executor.model_loader.reload.layerwise import (get_layerwise_inf
 from vllm.model_executor.parameter import ModelWeightParameter
 from vllm.model_executor.utils import set_weight_attrs
 
+from .. import codec, ops
 from . import counting, pack
 
 
-def _absent_of_vocabulary(layer):
-    """Elements of a vocabulary's table that no checkpoint has: rows that pad it."""
+def _absent_rows(layer):
+    """Rows of a vocabulary's table that no checkpoint has: they pad it."""
     rows = layer.num_embeddings_per_partition - layer.shard_indices.num_org_elements
-    rows -= layer.shard_indices.num_added_elements
-    with_bias = getattr(layer, "bias", None) is not None
-    return rows * (layer.embedding_dim + int(with_bias))
+    return rows - layer.shard_indices.num_added_elements
 
 
 class _Packed:
@@ -58,7 +56,7 @@ class _Packed:
                                  self.unpack_from)
         if layer.glyd_shape is None:
             self.plain.process_weights_after_loading(layer)
-            self.settings.tally.left(self.name, bf16_bytes, "packing would not make it smaller")
+            self.settings.tally.left(self.name, bf16_bytes, codec.NOT_SMALLER)
         else:
             self.settings.tally.packed(packed, bf16_bytes)
 
@@ -137,16 +135,13 @@ class GlydEmbeddingMethod(_Packed, QuantizeMethodBase):
             self.plain.process_weights_after_loading(layer)
 
     def _absent(self, layer):
-        return _absent_of_vocabulary(layer)
+        with_bias = getattr(layer, "bias", None) is not None
+        return _absent_rows(layer) * (layer.embedding_dim + int(with_bias))
 
     def embedding(self, layer, input_):
         if layer.glyd_shape is None:
             return self.plain.embedding(layer, input_)
-        if torch.compiler.is_compiling():  # a lookup that Inductor can fuse, as bf16's: glyd.ops
-            place, rows = torch.ops.glyd.embedding_rows(input_, layer.glyd_descriptor,
-                                                        layer.glyd_shape[1])
-            return F.embedding(place, rows)
-        return torch.ops.glyd.embedding(input_, layer.glyd_descriptor, layer.glyd_shape[1])
+        return ops.lookup(input_, layer.glyd_descriptor, layer.glyd_shape[1])
 
     def tie_weights(self, layer, embed_tokens):
         self.settings.tally.due -= 1  # this layer is given up
@@ -186,5 +181,4 @@ class PlainEmbeddingMethod(_Plain, UnquantizedEmbeddingMethod):
     """A table of the vocabulary that stays bf16."""
 
     def _absent(self, layer):
-        rows = layer.num_embeddings_per_partition - layer.shard_indices.num_org_elements
-        return (rows - layer.shard_indices.num_added_elements) * layer.embedding_dim
+        return _absent_rows(layer) * layer.embedding_dim

@@ -45,11 +45,9 @@ def pack_layer(layer, name, layout, options, unpack_from):
     if packed.layout == "bf16":
         layer.glyd_shape = None
         return packed
-    if options.verify:
-        back = codec.unpack_tensor(packed)
-        if not torch.equal(back.view(torch.int16), weight.view(torch.int16)):
-            raise RuntimeError(f"{name}: the packed matrix does not decode to the weights. This is "
-                               "a defect of glyd or of the memory: please report it")
+    if options.verify and not codec.is_packed_of(packed, weight):
+        raise RuntimeError(f"{name}: the packed matrix does not decode to the weights. This is a "
+                           "defect of glyd or of the memory: please report it")
     held = ops.Weight(packed, exact=options.exact)
     held.unpack_from = unpack_from
     attach(layer, held, weight.dtype)
